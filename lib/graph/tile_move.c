@@ -4,20 +4,41 @@
 
 #include <string.h>
 
-/* `to_` and `from_stride` are those of the elements of one row. */
+#define EACH_SIZE(size, STATEMENT) \
+    switch (size) {                \
+    case 1:                        \
+        STATEMENT(8);              \
+        break;                     \
+    case 2:                        \
+        STATEMENT(16);             \
+        break;                     \
+    case 4:                        \
+        STATEMENT(32);             \
+        break;                     \
+    default:                       \
+        STATEMENT(64);             \
+    }
+
+static void row_repeat(char *to, const char *from, int64_t size, int64_t n) {
+#define REPEAT(bits)                                                                 \
+    do {                                                                             \
+        const uint##bits##_t element = *(const uint##bits##_t *)(const void *)from;  \
+        for (int64_t i = 0; i < n; i++) ((uint##bits##_t *)(void *)to)[i] = element; \
+    } while (0)
+    EACH_SIZE(size, REPEAT)
+}
+
+/* One of the two strides is `size`. */
 static void row_move(char *to, int64_t to_stride, const char *from, int64_t from_stride, int64_t size, int64_t n) {
 #define MOVE(bits)                  \
     for (int64_t i = 0; i < n; i++) \
     *(uint##bits##_t *)(void *)(to + i * to_stride) = *(const uint##bits##_t *)(const void *)(from + i * from_stride)
-    if (size == 4)
-        MOVE(32);
-    else if (size == 8)
-        MOVE(64);
-    else if (size == 2)
-        MOVE(16);
+    if (from_stride == 0)
+        row_repeat(to, from, size, n);
+    else if (from_stride == to_stride)
+        memcpy(to, from, (size_t)(n * size));
     else
-        MOVE(8);
-#undef MOVE
+        EACH_SIZE(size, MOVE)
 }
 
 /* The rows of `count` indices of the layout's first axis, one after the other. */
@@ -51,4 +72,14 @@ void mst_tile_store(void *layout, char *const *at, const int64_t *stride, int64_
     const mst_tile_layout *to = layout;
     (void)stride;
     tile_move(to, at[1], at[0], n / to->inside, true);
+}
+
+void mst_tile_repeat(void *size, char *const *at, const int64_t *stride, int64_t n) {
+    (void)stride;
+    row_repeat(at[1], at[0], *(const int64_t *)size, n);
+}
+
+void *mst_tile_size(int64_t size) {
+    static int64_t sizes[] = {0, 1, 2, 3, 4, 5, 6, 7, 8};
+    return &sizes[size];
 }

@@ -66,5 +66,9 @@ struct mst_tile_program {
  * the result; the other one is a register. */
 void mst_tile_load(void *layout, char *const *at, const int64_t *stride, int64_t n);
 void mst_tile_store(void *layout, char *const *at, const int64_t *stride, int64_t n);
+/* One element, n times; the result may begin with it. The context is the element's size, as
+ * mst_tile_size has it. */
+void mst_tile_repeat(void *size, char *const *at, const int64_t *stride, int64_t n);
+void *mst_tile_size(int64_t size);
 
 #endif

@@ -116,6 +116,13 @@ int32_t mst_iterator_join(int32_t ndim, const int64_t *shape, int32_t operands, 
 void mst_iterator_make(mst_iterator *iterator, int32_t ndim, const int64_t *shape, int32_t operands, const muster_tensor *const *tensors);
 void mst_iterator_run(const mst_iterator *iterator, mst_iterator_loop inner, void *context);
 
+/* Two cheap operations as one loop, with the bits of one after the other: t = first(a, b) or
+ * first(a), then y = second(t, c), second(c, t) if `swapped`, or second(t). The loop's operands are
+ * those of a, b and c that there are, and y; all are contiguous, whatever the strides say. y may be
+ * one of the others. NULL: there is no such loop. */
+mst_iterator_loop mst_op_pair(muster_dtype dtype, const mst_op_row *first, int32_t first_op, const mst_op_row *second, int32_t second_op,
+                              bool swapped);
+
 /* The loop of an iterator that copies elements unchanged; `size` points to their size, an
  * int64_t. */
 void mst_copy_elements(void *size, char *const *at, const int64_t *stride, int64_t n);
