@@ -1,4 +1,5 @@
 /* Running a program: the body of a compiled function. */
+#include "op_impl.h"
 #include "program_private.h"
 
 #include <string.h>
@@ -70,7 +71,7 @@ static muster_status bases_move(muster_worker *worker, const mst_graph_program *
     if (instance->first_place[1]) {
         const muster_tensor arena =
             muster_worker_scratch(worker, MUSTER_U8, 1, (const int64_t[]){instance->arena_bytes ? instance->arena_bytes : 1});
-        if (arena.dtype == MUSTER_DTYPE_NONE) return mst_tensor_check(arena, "muster_function_call", "scratch memory");
+        MUSTER_TRY(mst_op_check(worker, &arena, "muster_function_call", "scratch memory"));
         base_move(instance, MST_BASE_ARENA, &arena);
     }
     for (int32_t i = 0; i < program->input_count + program->variable_count; i++) base_move(instance, mst_base_input(program, i), &given[i]);
@@ -124,11 +125,12 @@ static muster_status steps_run_checked(muster_worker *worker, mst_instance *inst
 static muster_status variables_read(muster_worker *worker, const mst_graph_program *program, muster_tensor *given, muster_tensor *updates) {
     for (int32_t v = 0; v < program->variable_count; v++) {
         given[program->input_count + v] = muster_worker_variable(worker, program->graph->variables.items[v].variable);
-        MUSTER_TRY(mst_tensor_check(given[program->input_count + v], "muster_worker_variable", program->graph->variables.items[v].name));
+        MUSTER_TRY(
+            mst_op_check(worker, &given[program->input_count + v], "muster_worker_variable", program->graph->variables.items[v].name));
     }
     for (int32_t u = 0; u < program->update_count; u++) {
         updates[u] = muster_worker_update(worker, program->graph->updates.items[u].variable);
-        MUSTER_TRY(mst_tensor_check(updates[u], "muster_worker_update", program->graph->updates.items[u].name));
+        MUSTER_TRY(mst_op_check(worker, &updates[u], "muster_worker_update", program->graph->updates.items[u].name));
     }
     return MUSTER_OK;
 }

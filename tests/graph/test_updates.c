@@ -1,6 +1,7 @@
 /* Updates and outputs of graphs whose workers compute from their own rows: every mode, on 1, 2 and
  * 4 devices, with 1 to 3 slices. Oracles are loops over the rows of each worker and slice. */
 #include "graph_fixture.h"
+#include "memory_impl.h"
 
 #include <math.h>
 
@@ -260,6 +261,46 @@ static void an_output_that_is_not_wanted_is_not_computed(void **state) {
     assert_int_equal(checked, DEVICES * 64);
 }
 
+/* ---- memory that runs out ---- */
+
+/* Each allocation of a function's first call fails once. The call says OUT_OF_MEMORY, also where the
+ * memory was for the new value of a variable; the variable keeps its value, and the next call works. */
+static void a_failed_allocation_of_a_call_updates_nothing(void **state) {
+    int32_t failed = 0;
+    bool done = false;
+    (void)state;
+    muster_runtime *runtime = graph_runtime("host:1");
+    for (int64_t k = 1; !done; k++) {
+        const float start[COLUMNS] = {2, -3};
+        float x[ROWS][COLUMNS] = {{1}}, got[COLUMNS], sum;
+        const muster_tensor in = muster_f32(x, ROWS, COLUMNS), out = muster_f32(&sum);
+        muster_variable *w;
+        muster_graph *graph;
+        assert_ok(muster_variable_create(runtime, "w", muster_f32(start, COLUMNS), &w));
+        assert_ok(muster_graph_create(runtime, "tight", &graph));
+        (void)muster_graph_input(graph, "x", MUSTER_F32, MUSTER_SHAPE(MUSTER_ROWS, COLUMNS), MUSTER_SCATTER);
+        (void)muster_graph_parameter(graph, w);
+        assert_ok(muster_graph_update(graph, w, muster_expr_parse(graph, "w + 1"), MUSTER_AUTO));
+        assert_ok(muster_graph_output(graph, "sum", muster_expr_parse(graph, "sum((x + w) ** 2 - w)"), MUSTER_AUTO));
+        muster_function *function = compile(graph);
+        mst_memory_fail_at(k);
+        const muster_status status = muster_function_call(function, &in, 1, &out, 1, NULL);
+        mst_memory_fail_at(0);
+        done = status == MUSTER_OK;
+        failed += !done;
+        if (!done && status != MUSTER_OUT_OF_MEMORY) fail_msg("allocation %d: %s", (int)k, muster_last_error());
+        assert_ok(muster_variable_get(w, 0, muster_f32(got, COLUMNS)));
+        for (int32_t c = 0; c < COLUMNS; c++) assert_true(got[c] == start[c] + (float)done);
+        assert_ok(muster_variable_set(w, 0, muster_f32(start, COLUMNS)));
+        assert_ok(muster_function_call(function, &in, 1, &out, 1, NULL));
+        assert_true(sum == 9 + 25 * 4 + 26 * 9 - 26 * (2 - 3)); /* 3^2, else 2^2, and (-3)^2 */
+        assert_ok(muster_function_destroy(function));
+        assert_ok(muster_variable_destroy(w));
+    }
+    assert_true(failed > 10);
+    assert_ok(muster_runtime_close(runtime));
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_mode_accumulates_over_the_slices_of_each_device),
@@ -267,6 +308,7 @@ int main(void) {
         cmocka_unit_test(a_device_without_rows_keeps_its_value),
         cmocka_unit_test(integers_have_every_mode_but_the_average),
         cmocka_unit_test(an_output_that_is_not_wanted_is_not_computed),
+        cmocka_unit_test(a_failed_allocation_of_a_call_updates_nothing),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
