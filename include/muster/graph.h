@@ -196,6 +196,17 @@ MUSTER_API muster_expr *muster_expr_parse_named(muster_graph *graph, const char 
                                                 muster_expr *const *expressions, int32_t count);
 /* Result `index` of an operation with several results; 0 is the expression itself. */
 MUSTER_API muster_expr *muster_expr_result(muster_expr *expression, int32_t index);
+/* The expression, computed on one device: for graphs with MUSTER_PER_WORKER, whose workers compute
+ * each for itself. The worker of the device computes it from its own rows, whether it has any or
+ * not; the others do not compute it, nor what only it needs, and see the value of that worker. All
+ * workers enter a collective there. The shape has no rows, since each worker has a number of its
+ * own. The gradient is the sum over the workers, on that device, and 0 on the others. `device` is a
+ * name that muster_runtime_find_device knows; NULL: the default device.
+ * Errors: INVALID_ARGUMENT (NULL, an unknown name), UNSUPPORTED (a shape with rows),
+ * OUT_OF_MEMORY, BAD_STATE (a frozen graph, a closed runtime). muster_graph_compile refuses with
+ * UNSUPPORTED another meaning and a runtime with logical shards, and a single call whose device is
+ * another one is refused with UNSUPPORTED. */
+MUSTER_API muster_expr *muster_expr_place(muster_expr *expression, const char *device);
 /* Names the expression, for messages, dumps and traces; returns it. The first name stays. */
 MUSTER_API muster_expr *muster_expr_name(muster_expr *expression, const char *name);
 /* The dtype (MUSTER_DTYPE_NONE for NULL and for an error) and the number of dimensions (-1). */

@@ -79,6 +79,25 @@ static muster_status check_graph(const mst_graph *graph, const muster_graph_opti
     return check_averages(&graph->updates, "update of", "MUSTER_MASTER, MUSTER_MAX, MUSTER_MIN, MUSTER_PROD or MUSTER_SUM");
 }
 
+/* The first node that is placed on a device, or NULL. */
+static const muster_expr *find_placed(const mst_graph_program *program) {
+    for (int32_t at = 0; at < program->count; at++)
+        if (mst_node_is(program->order[at], MST_OPERATOR_place) || mst_node_is(program->order[at], MST_OPERATOR_place_gradient))
+            return program->order[at];
+    return NULL;
+}
+
+static muster_status check_places(const mst_graph_program *program, muster_graph_meaning meaning) {
+    char place[MST_NODE_TEXT];
+    const muster_expr *node = find_placed(program);
+    if (!node || (meaning == MUSTER_PER_WORKER && !program->graph->runtime->logical_shards)) return MUSTER_OK;
+    (void)mst_origin_text(&node->origin, place);
+    return mst_error(MUSTER_UNSUPPORTED, "%s: %s%smuster_expr_place: expected %s, received %s", where, place, *place ? ": " : "",
+                     meaning == MUSTER_PER_WORKER ? "a runtime without logical shards, since their values must not depend on devices"
+                                                  : "MUSTER_PER_WORKER, since no operation has a device of its own otherwise",
+                     meaning == MUSTER_PER_WORKER ? "one with them" : "MUSTER_ONE_DEVICE");
+}
+
 /* The option, else the environment. */
 static muster_status check_environment(muster_graph_options *known) {
     bool is_set = false;
@@ -175,6 +194,7 @@ static muster_status program_fill(mst_graph_program *program, const muster_graph
     if (!options->unfused) MUSTER_TRY(groups_make(program));
     MUSTER_TRY(mst_graph_program_order(program));
     MUSTER_TRY(check_sizes(program));
+    MUSTER_TRY(check_places(program, options->meaning));
     for (int32_t at = 0; at < program->count; at++)
         if (program->order[at]->op->compile) MUSTER_TRY(program->order[at]->op->compile(program->order[at]));
     program->ranks = mst_alloc((size_t)graph->runtime->size * sizeof *program->ranks);
@@ -211,7 +231,8 @@ muster_status muster_graph_compile(muster_graph *handle, const muster_graph_opti
     const muster_backend_body body = {NULL, mst_graph_program_body};
     muster_function *made;
     MUSTER_TRY(muster_function_create_owned(graph->runtime, graph->name, &body, 1, program, mst_graph_program_destroy, &made));
-    const muster_status described = describe(program, &known, made);
+    muster_status described = describe(program, &known, made);
+    if (described == MUSTER_OK && find_placed(program)) described = muster_function_set_runs_without_rows(made, 1);
     if (described != MUSTER_OK) {
         char message[MST_MESSAGE_SIZE];
         mst_error_save(message);

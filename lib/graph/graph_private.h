@@ -272,6 +272,11 @@ const mst_operator *mst_operator_named(mst_graph *graph, const char *name);
 int32_t mst_operator_attribute_count(const mst_operator *op);
 int32_t mst_operator_operand_count(const mst_operator *op, bool *more); /* *more: the last may repeat */
 
+/* ---- operators/placement.c ---- */
+
+/* The rank of the device that computes the operand of a `place`. */
+int32_t mst_place_rank(const muster_expr *node);
+
 /* ---- custom/custom.c: operators of the program ---- */
 
 /* The operator of this name of the graph's runtime, which the graph holds from now on; NULL:

@@ -83,6 +83,11 @@ static muster_status bind_sizes(const mst_graph_program *program, const muster_t
 
 /* ---- which values are needed, and where they lie ---- */
 
+/* Another worker computes the operand of a node that is placed there. */
+static bool value_comes_from_elsewhere(const making *m, const muster_expr *node) {
+    return mst_node_is(node, MST_OPERATOR_place) && mst_place_rank(node) != m->rank;
+}
+
 static void find_needed(making *m) {
     const mst_graph_program *p = m->program;
     for (int32_t o = 0; o < p->output_count; o++)
@@ -91,7 +96,7 @@ static void find_needed(making *m) {
     for (int32_t at = p->count - 1; at >= 0; at--) {
         const muster_expr *node = p->order[at];
         for (int32_t i = 0; m->needed[at] && i < node->input_count; i++) {
-            if (mst_program_operand_is_number(p, node, i)) continue;
+            if (mst_program_operand_is_number(p, node, i) || value_comes_from_elsewhere(m, node)) continue;
             const bool inside = mst_program_group(p, node) >= 0 && mst_program_group(p, node) == mst_program_group(p, node->inputs[i]);
             uint8_t *needed = &m->needed[p->position[node->inputs[i]->id]];
             if (*needed != USED_OUTSIDE) *needed = inside ? USED : USED_OUTSIDE;
@@ -161,7 +166,7 @@ static muster_status step_add(making *m, const muster_expr *node, int32_t at) {
         step_result(m, step, r, made, index);
     }
     for (int32_t i = 0; i < node->input_count; i++)
-        if (!mst_operand_is_number(node, i)) step_operand(m, step, i, node->inputs[i], index);
+        if (!mst_operand_is_number(node, i) && !value_comes_from_elsewhere(m, node)) step_operand(m, step, i, node->inputs[i], index);
     return MUSTER_OK;
 }
 

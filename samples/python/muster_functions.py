@@ -104,6 +104,7 @@ FUNCTIONS = {
     "expr_ndim": "I P",
     "expr_parse": "P PSS",
     "expr_parse_named": "P PSspI",
+    "expr_place": "P PS",
     "expr_result": "P PI",
     "expr_shape": "S P",
     "expr_size": "L PI",

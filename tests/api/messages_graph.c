@@ -250,6 +250,10 @@ static void asking(muster_expr *foreign) {
     REFUSE_EXPRESSION(INVALID_ARGUMENT, "expression", muster_expr_result, NULL, 0);
     REFUSE_EXPRESSION(OUT_OF_RANGE, "index", muster_expr_result, x, 1);
     REFUSE_EXPRESSION(OUT_OF_RANGE, "index", muster_expr_result, x, -1);
+    REFUSE_EXPRESSION(INVALID_ARGUMENT, "expression", muster_expr_place, NULL, "0");
+    REFUSE_EXPRESSION(INVALID_ARGUMENT, "device", muster_expr_place, x, "nowhere");
+    begin_row();
+    GIVES(muster_expr_place, muster_expr_ndim(muster_expr_place(x, NULL)) == 2); /* the default device */
     begin_row();
     GIVES(muster_expr_name, muster_expr_name(NULL, "n") == NULL && muster_expr_name(x, NULL) == x);
     GIVES(muster_expr_dtype, muster_expr_dtype(NULL) == MUSTER_DTYPE_NONE && muster_expr_dtype(x) == MUSTER_F32);

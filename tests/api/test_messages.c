@@ -135,7 +135,7 @@ static void test_messages_name_function_and_argument(void **state) {
     assert_ok(muster_runtime_close(messages_of.runtime));
     print_message("%d rows\n", row_count);
     assert_int_equal(faults, 0);
-    assert_int_equal(row_count, 1948);
+    assert_int_equal(row_count, 1951);
 }
 
 /* ---- are there all rows? ---- */
@@ -167,6 +167,7 @@ static const char *const may_be_null[] = {
     "muster_expr_apply.attributes",
     "muster_expr_apply.result",
     "muster_expr_apply.where",
+    "muster_expr_place.device",
     "muster_fail.message",
     "muster_kernels_load.types",
     "muster_pending_notify.pending",
