@@ -115,8 +115,8 @@ static muster_status result_read(guard_step *g, int32_t r, const muster_tensor *
     return status;
 }
 
-static muster_status custom_run_once(guard_step *g, int32_t turn) {
-    const int32_t pattern = turn ? SECOND_PATTERN : FIRST_PATTERN, results = g->step->node->op->results;
+static muster_status custom_run_once(guard_step *g, int32_t again) {
+    const int32_t pattern = again ? SECOND_PATTERN : FIRST_PATTERN, results = g->step->node->op->results;
     muster_tensor blocks[MST_RESULTS], *out[MST_RESULTS];
     for (int32_t r = 0; r < results; r++) {
         out[r] = g->step->out[r];
@@ -132,7 +132,7 @@ static muster_status custom_run_once(guard_step *g, int32_t turn) {
     const mst_step_run run = {.node = g->step->node, .in = g->step->in, .out = out, .sizes = g->instance->sizes, .state = &g->step->state};
     MUSTER_TRY(g->step->node->op->run(g->worker, &run));
     for (int32_t r = 0; r < results; r++)
-        if (g->step->out[r]->dtype) MUSTER_TRY(result_read(g, r, &blocks[r], pattern, &g->values[turn][r]));
+        if (g->step->out[r]->dtype) MUSTER_TRY(result_read(g, r, &blocks[r], pattern, &g->values[again][r]));
     return MUSTER_OK;
 }
 
@@ -250,8 +250,8 @@ static muster_status custom_check(guard_step *g, const guard_copy *before) {
 static muster_status custom_run(muster_worker *worker, mst_instance *instance, mst_graph_program_step *step, const guard_copy *before) {
     guard_step g = {.worker = worker, .instance = instance, .step = step};
     const muster_status status = custom_check(&g, before);
-    for (int32_t turn = 0; turn < 2; turn++)
-        for (int32_t r = 0; r < MST_RESULTS; r++) copy_free(&g.values[turn][r]);
+    for (int32_t again = 0; again < 2; again++)
+        for (int32_t r = 0; r < MST_RESULTS; r++) copy_free(&g.values[again][r]);
     return status;
 }
 

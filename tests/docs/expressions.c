@@ -275,6 +275,91 @@ static void wrong(muster_runtime *rt) {
     check(muster_graph_destroy(g));
 }
 
+/* The guide shows parts without a line for each argument that they do not use. */
+#pragma GCC diagnostic ignored "-Wunused-parameter"
+/* Twice as many columns, the second half of which is `factor` times x. */
+/* snippet: parts */
+static muster_status double_rule(muster_operator_node *node, muster_expr *const *in, int32_t count,
+                                 void *user) {
+    const int64_t rows = muster_expr_size(in[0], 0), columns = muster_expr_size(in[0], 1);
+    muster_graph *graph = muster_operator_graph(node);
+    const int64_t shape[] = {rows, muster_graph_size_product(graph, columns, 2)};
+    return muster_operator_result(node, 0, muster_expr_dtype(in[0]), 2, shape);
+}
+
+static muster_status double_body(muster_worker *worker, const muster_operator_node *node,
+                                 const muster_tensor *in, muster_tensor *out, void *user) {
+    const int64_t columns = in[0].shape[1];
+    const muster_tensor left = muster_tensor_slice_axis(out[0], 1, 0, columns);
+    const muster_tensor right = muster_tensor_slice_axis(out[0], 1, columns, 2 * columns);
+    muster_attribute factor;
+    MUSTER_TRY(muster_operator_attribute_value(node, "factor", &factor));
+    MUSTER_TRY(muster_copy(worker, in[0], left));
+    return muster_binary_scalar(worker, MUSTER_MUL, in[0], factor.number, right);
+}
+
+static muster_status double_gradient(const muster_operator_node *node, muster_expr *const *in,
+                                     muster_expr *const *y, muster_expr *const *dy,
+                                     muster_expr **dx, void *user) {
+    muster_graph *graph = muster_operator_graph(node);
+    muster_attribute factor;
+    MUSTER_TRY(muster_operator_attribute_value(node, "factor", &factor));
+    dx[0] = muster_expr_parse(graph, "dy[:, 0:3] + factor * dy[:, 3:6]", "dy", dy[0], "factor",
+                              muster_graph_number(graph, factor.number));
+    return MUSTER_OK;
+}
+/* end of snippet */
+
+static void operators(muster_runtime *rt) {
+    /* snippet: swish */
+    muster_operator_options swish;
+    muster_operator *op;
+    muster_operator_options_init(&swish);
+    swish.operands = (const char *const[]){"x", NULL};
+    swish.attributes = (const muster_operator_attribute[]){
+        {.name = "b", .kind = MUSTER_ATTRIBUTE_NUMBER, .number = 1}, {.name = NULL}};
+    swish.text = "x / (1 + exp(-b * x))";
+    check(muster_operator_create(rt, "swish", &swish, &op)); /* swish(x), swish(x, b=2) */
+    /* end of snippet */
+    /* snippet: create */
+    const muster_operator_backend everywhere = {NULL, double_body};
+    muster_operator_options twice;
+    muster_operator_options_init(&twice);
+    twice.operands = (const char *const[]){"x", NULL};
+    twice.attributes = (const muster_operator_attribute[]){
+        {.name = "factor", .kind = MUSTER_ATTRIBUTE_NUMBER, .number = 2}, {.name = NULL}};
+    twice.rule = double_rule;
+    twice.bodies = &everywhere;
+    twice.body_count = 1;
+    twice.gradient = double_gradient;
+    check(muster_operator_create(rt, "twice_as_wide", &twice, &op));
+    /* end of snippet */
+    muster_graph *g;
+    muster_function *f;
+    float sums[2 * K], d[N][K], swished;
+    muster_graph_options options;
+    muster_graph_options_init(&options);
+    options.meaning = MUSTER_PER_WORKER;
+    options.check_memory = 1;
+    check(muster_graph_create(rt, "operators", &g));
+    muster_expr *a =
+        muster_graph_input(g, "x", MUSTER_F32, MUSTER_SHAPE(MUSTER_ROWS, K), MUSTER_SCATTER);
+    muster_expr *wide = muster_expr_parse(g, "sum(twice_as_wide(x, factor=3), axis=0)"), *gradient;
+    (void)muster_gradient(muster_expr_sum(wide), &a, 1, &gradient);
+    (void)muster_graph_output(g, "sums", wide, MUSTER_SUM);
+    (void)muster_graph_output(g, "d", gradient, MUSTER_GATHER);
+    (void)muster_graph_output(g, "swish", muster_expr_parse(g, "sum(swish(0 * x))"), MUSTER_SUM);
+    check(muster_graph_compile(g, &options, &f));
+    check(muster_graph_destroy(g));
+    const muster_tensor in = muster_f32(x, N, K);
+    const muster_tensor out[] = {muster_f32(sums, 2 * K), muster_f32(d, N, K),
+                                 muster_f32(&swished)};
+    check(muster_function_call(f, &in, 1, out, 3, NULL));
+    for (int k = 0; k < K; k++)
+        EXPECT(sums[K + k] > 2.99f * sums[k] && sums[K + k] < 3.01f * sums[k]);
+    EXPECT(d[0][0] == 4 && d[N - 1][K - 1] == 4 && swished == 0);
+}
+
 int main(void) {
     muster_runtime *rt;
     numbers();
@@ -287,6 +372,7 @@ int main(void) {
     texts(rt);
     dropped(rt);
     wrong(rt);
+    operators(rt);
     check(muster_runtime_close(rt));
     return 0;
 }

@@ -189,7 +189,7 @@ void mst_custom_release(void *state) {
 /* ---- views ---- */
 
 /* The elements that a tensor reaches, from the first of its memory. */
-static void reach(const muster_tensor *t, int64_t *first, int64_t *last) {
+static void tensor_ends(const muster_tensor *t, int64_t *first, int64_t *last) {
     *first = *last = t->byte_offset;
     for (int32_t d = 0; d < t->ndim; d++) {
         const int64_t bytes = (t->shape[d] - 1) * t->strides[d] * muster_dtype_size(t->dtype);
@@ -207,8 +207,8 @@ static bool view_is_outside(const muster_tensor *x, const muster_tensor *y) {
     int64_t first[2], last[2];
     if (is_empty(y)) return false;
     if (is_empty(x) || x->dtype != y->dtype) return true;
-    reach(x, &first[0], &last[0]);
-    reach(y, &first[1], &last[1]);
+    tensor_ends(x, &first[0], &last[0]);
+    tensor_ends(y, &first[1], &last[1]);
     return first[1] < first[0] || last[1] > last[0];
 }
 
