@@ -11,6 +11,13 @@ static muster_expr *reduced(mst_draft *draft, int32_t reduction, muster_expr *x,
     return mst_apply(draft->graph, reduction, &x, 1, axes);
 }
 
+/* Refuses here what the reductions would refuse, so that messages name the operation that the
+ * program wrote. */
+static bool operand_fits(mst_draft *draft, int32_t axes) {
+    uint32_t mask;
+    return mst_draft_dtype(draft, 0, draft->op->dtypes) == MUSTER_OK && mst_draft_axes(draft, axes, &mask) == MUSTER_OK;
+}
+
 /* The square root, whose gradient at 0 is taken as 0 (it would be infinite). */
 static muster_expr *root(mst_draft *draft, muster_expr *x) {
     muster_expr *none = E(equal, x, NUMBER(0));
@@ -18,7 +25,7 @@ static muster_expr *root(mst_draft *draft, muster_expr *x) {
 }
 
 static muster_expr *expand_std(mst_draft *draft) {
-    if (mst_draft_dtype(draft, 0, draft->op->dtypes) != MUSTER_OK) return draft->graph->error;
+    if (!operand_fits(draft, AXIS)) return draft->graph->error;
     return root(draft, reduced(draft, MST_OPERATOR_var, X, draft->values));
 }
 
@@ -32,7 +39,7 @@ const mst_operator mst_operator_std = {MST_ANY_OPERATOR(std, "the square root of
 static muster_expr *expand_norm(mst_draft *draft) {
     const double ord = draft->values[0].number;
     const mst_graph_value *axes = draft->values + 1;
-    if (mst_draft_dtype(draft, 0, draft->op->dtypes) != MUSTER_OK) return draft->graph->error;
+    if (!operand_fits(draft, 1)) return draft->graph->error;
     if (isnan(ord) || ord == 0) {
         (void)mst_draft_refuse(draft, MUSTER_INVALID_ARGUMENT, -1, "ord: expected a number other than 0, received %g", ord);
         return draft->graph->error;
@@ -55,12 +62,12 @@ const mst_operator mst_operator_norm = {
 /* Products of truth values: of no elements, too, where the smallest and the largest have no
  * value. */
 static muster_expr *expand_all(mst_draft *draft) {
-    if (mst_draft_dtype(draft, 0, draft->op->dtypes) != MUSTER_OK) return draft->graph->error;
+    if (!operand_fits(draft, AXIS)) return draft->graph->error;
     return reduced(draft, MST_OPERATOR_prod, X->type.dtype == MUSTER_BOOL ? X : E(not_equal, X, NUMBER(0)), draft->values);
 }
 
 static muster_expr *expand_any(mst_draft *draft) {
-    if (mst_draft_dtype(draft, 0, draft->op->dtypes) != MUSTER_OK) return draft->graph->error;
+    if (!operand_fits(draft, AXIS)) return draft->graph->error;
     return E(logical_not, reduced(draft, MST_OPERATOR_prod, E(logical_not, X), draft->values));
 }
 

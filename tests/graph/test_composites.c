@@ -1,0 +1,247 @@
+/* Operations that are made of others: wrong arguments name the operation as the program wrote it;
+ * sizes that only a call knows; gradients at kinks, and where a part of the operation overflows;
+ * indices that are wrong at run time. */
+#include "base_machine.h"
+#include "graph_fixture.h"
+#include "graph_private.h"
+
+#include <math.h>
+#include <string.h>
+
+enum { ROWS = 4, COLUMNS = 3, MESSAGE = 512 };
+
+/* x (rows, 3), n (2, 6) and m (3, 3) f32; i (rows) and j (2, 6) i64; b (2, 6) bool. */
+static muster_graph *open_graph(muster_runtime *runtime) {
+    muster_graph *graph;
+    assert_ok(muster_graph_create(runtime, "composites", &graph));
+    (void)muster_graph_input(graph, "x", MUSTER_F32, MUSTER_SHAPE(MUSTER_ROWS, COLUMNS), MUSTER_SCATTER);
+    (void)muster_graph_input(graph, "n", MUSTER_F32, MUSTER_SHAPE(2, 6), MUSTER_BROADCAST);
+    (void)muster_graph_input(graph, "m", MUSTER_F32, MUSTER_SHAPE(3, 3), MUSTER_BROADCAST);
+    (void)muster_graph_input(graph, "i", MUSTER_I64, MUSTER_SHAPE(MUSTER_ROWS), MUSTER_SCATTER);
+    (void)muster_graph_input(graph, "j", MUSTER_I64, MUSTER_SHAPE(2, 6), MUSTER_BROADCAST);
+    (void)muster_graph_input(graph, "b", MUSTER_BOOL, MUSTER_SHAPE(2, 6), MUSTER_BROADCAST);
+    return graph;
+}
+
+/* The simulated machine would compile a program for each group of a graph. */
+static muster_function *compile(muster_graph *graph) {
+    muster_function *function;
+    muster_graph_options options;
+    muster_graph_options_init(&options);
+    options.unfused = on_gpus();
+    assert_ok(muster_graph_compile(graph, &options, &function));
+    return function;
+}
+
+static void wrong_arguments_are_refused(void **state) {
+    static const struct {
+        const char *text;
+        muster_status status;
+        const char *expected;
+    } rows[] = {
+        {"elu(j)", MUSTER_UNSUPPORTED, "muster_expr_elu: x \"j\": expected f16, bf16, f32 or f64, received i64"},
+        {"celu(n, 0)", MUSTER_INVALID_ARGUMENT, "muster_expr_celu: alpha: expected a number above 0, received 0"},
+        {"huber(n, n, -1)", MUSTER_INVALID_ARGUMENT, "muster_expr_huber: delta: expected a number above 0, received -1"},
+        {"hinge(n, j)", MUSTER_DTYPE_MISMATCH, "muster_expr_hinge: target \"j\": expected f32"},
+        {"cross_entropy(n, j)", MUSTER_SHAPE_MISMATCH, "muster_expr_cross_entropy: labels \"j\": expected one label for each row of"},
+        {"cross_entropy(x, x)", MUSTER_UNSUPPORTED, "muster_expr_cross_entropy: labels \"x\": expected u8, i32 or i64, received f32"},
+        {"norm(n, 0)", MUSTER_INVALID_ARGUMENT, "muster_expr_norm: ord: expected a number other than 0, received 0"},
+        {"std(n, axis=2)", MUSTER_OUT_OF_RANGE, "muster_expr_std: axis: expected an axis of x \"n\""},
+        {"moveaxis(n, 0, [0, 1])", MUSTER_INVALID_ARGUMENT,
+         "muster_expr_moveaxis: destination: expected as many axes as source has, received 2"},
+        {"moveaxis(n, 2, 0)", MUSTER_OUT_OF_RANGE, "muster_expr_moveaxis: source: expected axes of x, received 2"},
+        {"moveaxis(n, [0, -2], [0, 1])", MUSTER_INVALID_ARGUMENT, "muster_expr_moveaxis: source: expected each axis once, received -2"},
+        {"split(n, 4, 0, 1)", MUSTER_INVALID_ARGUMENT,
+         "muster_expr_split: sections: expected a number that divides the size of the axis, received 4"},
+        {"split(n, 0, 0, 1)", MUSTER_INVALID_ARGUMENT, "received 0"},
+        {"split(n, 3, 3, 1)", MUSTER_OUT_OF_RANGE, "muster_expr_split: index: expected one of the sections, from 0 on, received 3"},
+        {"split(n, 3, -1, 1)", MUSTER_OUT_OF_RANGE, "received -1"},
+        {"split(x, 2, 0)", MUSTER_UNSUPPORTED, "muster_expr_split: axis: expected one whose size does not depend on the call"},
+        {"repeat(n, -1)", MUSTER_INVALID_ARGUMENT, "muster_expr_repeat: repeats: expected 0 or more, received -1"},
+        {"repeat(n, 2, 2)", MUSTER_OUT_OF_RANGE, "muster_expr_repeat: axis: expected an axis of x \"n\""},
+        {"tile(n, [2, -2])", MUSTER_INVALID_ARGUMENT, "muster_expr_tile: reps: expected numbers from 0 on, received -2"},
+        {"tile(n, [1, 1, 1, 1, 1, 1, 1, 1, 2])", MUSTER_UNSUPPORTED, "muster_expr_tile: reps: expected at most 8 entries, received 9"},
+        {"diagonal(n[0])", MUSTER_SHAPE_MISMATCH, "muster_expr_diagonal: x: expected 2 dimensions or more, received (6,)"},
+        {"diagonal(n, 0, 1, -1)", MUSTER_INVALID_ARGUMENT, "muster_expr_diagonal: axis2: expected another axis than axis1, received 1"},
+        {"trace(x)", MUSTER_UNSUPPORTED, "muster_expr_trace: axis1: expected two axes whose sizes do not depend on the call"},
+        {"trace(b)", MUSTER_UNSUPPORTED, "muster_expr_trace: x \"b\": expected"},
+        {"take_along_axis(m, j, 0)", MUSTER_SHAPE_MISMATCH, "muster_expr_take_along_axis: indices \"j\": expected the shape of x \"m\""},
+        {"take_along_axis(n, n, 0)", MUSTER_UNSUPPORTED, "indices \"n\": expected u8, i32 or i64, received f32"},
+        {"add_along_axis(n, j, 4, 2)", MUSTER_OUT_OF_RANGE, "muster_expr_add_along_axis: axis: expected an axis of x \"n\""},
+        {"add_along_axis(n[0:1], j, 4, 1)", MUSTER_SHAPE_MISMATCH, "muster_expr_add_along_axis: indices \"j\": expected the shape of x"},
+        {"add_along_axis(b, j, 4, 1)", MUSTER_UNSUPPORTED, "x \"b\": expected f16, bf16, f32"},
+        {"scatter_add(n, i, 3, 2)", MUSTER_OUT_OF_RANGE, "muster_expr_scatter_add: axis: expected an axis of x \"n\""},
+        {"linspace(0, 1, -1, f32)", MUSTER_INVALID_ARGUMENT, "muster_expr_linspace: num: expected 0 or more, received -1"},
+        {"linspace(0, 1, 3, i32)", MUSTER_UNSUPPORTED, "muster_expr_linspace: dtype: expected a float dtype"},
+        {"concatenate(x, x)", MUSTER_UNSUPPORTED,
+         "muster_expr_concatenate: x[0] \"x\": expected operands without rows in axis 0, since the rows of a call are spread over its "
+         "workers"},
+        {"einsum('ij', n, n)", MUSTER_INVALID_ARGUMENT,
+         "muster_expr_einsum: subscripts: expected one list of letters for each operand, received \"ij\""},
+        {"einsum('ij,jk', n)", MUSTER_INVALID_ARGUMENT,
+         "subscripts: expected letters, one \",\" between two operands, and \"->\", received \"ij,jk\""},
+        {"einsum('i1', n)", MUSTER_INVALID_ARGUMENT, "subscripts: expected letters"},
+        {"einsum('...j', n)", MUSTER_INVALID_ARGUMENT, "(\"...\" is not supported)"},
+        {"einsum('ij->k', n)", MUSTER_INVALID_ARGUMENT,
+         "subscripts: expected a result whose letters the operands have, received \"ij->k\""},
+        {"einsum('ij->ii', n)", MUSTER_INVALID_ARGUMENT, "subscripts: expected a result that has each letter once"},
+        {"einsum('ij-', n)", MUSTER_INVALID_ARGUMENT, "subscripts: expected letters"},
+        {"einsum('i', n)", MUSTER_SHAPE_MISMATCH, "operand 0: expected 1 dimension, one for each letter, received (2, 6)"},
+        {"einsum('ij,jk', n, n)", MUSTER_SHAPE_MISMATCH, "operand 1: expected size 6 for \"j\", received (2, 6)"},
+        {"einsum('ij,ij,ij', n, n, n)", MUSTER_UNSUPPORTED, "muster_expr_einsum: x: expected one operand or two, received 3"},
+        {"einsum('ij', b)", MUSTER_UNSUPPORTED, "muster_expr_einsum: x[0] \"b\": expected"},
+        {"einsum('aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa', n)", MUSTER_INVALID_ARGUMENT,
+         "subscripts: expected at most 64 characters"},
+    };
+    int32_t refused = 0;
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++, refused++) {
+        muster_graph *graph = open_graph(*state);
+        const bool made = muster_expr_ndim(muster_expr_parse(graph, rows[i].text)) >= 0;
+        if (made || muster_graph_status(graph) != rows[i].status || !strstr(muster_last_error(), rows[i].expected))
+            fail_msg("%s: %s", rows[i].text, made ? "it is not refused" : muster_last_error());
+        assert_ok(muster_graph_destroy(graph));
+    }
+    assert_int_equal(refused, 45);
+}
+
+/* ---- sizes that only a call knows ---- */
+
+static float run_text(muster_runtime *runtime, const char *text, int64_t rows, const float *x, const int64_t *labels, muster_status *status,
+                      char message[MESSAGE]) {
+    muster_graph *graph = open_graph(runtime);
+    muster_function *function;
+    float sum = NAN, n[2][6] = {{0}}, m[3][3] = {{1, 2, 3}, {4, 5, 6}, {7, 8, 9}};
+    int64_t j[2][6] = {{0}};
+    uint8_t b[2][6] = {{0}};
+    muster_expr *made = muster_expr_parse(graph, text);
+    if (muster_expr_ndim(made) < 0) fail_msg("%s: %s", text, muster_last_error());
+    assert_ok(muster_graph_output(graph, "sum", APPLY(graph, "sum", made), MUSTER_AUTO));
+    function = compile(graph);
+    assert_ok(muster_graph_destroy(graph));
+    const muster_tensor in[] = {muster_f32((float *)(uintptr_t)x, rows, COLUMNS),
+                                muster_f32(n, 2, 6),
+                                muster_f32(m, 3, 3),
+                                muster_i64((int64_t *)(uintptr_t)labels, rows),
+                                muster_i64(j, 2, 6),
+                                muster_tensor_make(MUSTER_BOOL, b, 2, (const int64_t[]){2, 6})};
+    const muster_tensor out = muster_f32(&sum);
+    *status = muster_function_call(function, in, 6, &out, 1, NULL);
+    snprintf(message, MESSAGE, "%s", muster_last_error());
+    assert_ok(muster_function_destroy(function));
+    return sum;
+}
+
+/* x = 1, 2, ... 12 in rows of 3; labels 0, 1, 2, 0; the sums are computed by hand. */
+static void rows_of_the_call_are_followed(void **state) {
+    static const float x[ROWS * COLUMNS] = {1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12};
+    static const int64_t labels[ROWS] = {0, 1, 2, 0};
+    static const struct {
+        const char *text;
+        double all, first; /* of all rows, of the first two */
+    } rows[] = {
+        {"tile(x, [2, 3])", 6 * 78, 6 * 21},
+        {"repeat(x, 2, axis=0)", 2 * 78, 2 * 21},
+        {"repeat(x, 2)", 2 * 78, 2 * 21},
+        {"ravel(x)", 78, 21},
+        {"moveaxis(x, 0, 1) @ (x * 0 + 1)", 3 * 78, 3 * 21},
+        {"einsum('ri,ij->rj', x, m)", 22 * 6 + 26 * 15 + 30 * 24, 5 * 6 + 7 * 15 + 9 * 24},
+        {"take_along_axis(x, i[:, None], 1)", 1 + 5 + 9 + 10, 1 + 5},
+        {"negative_log_likelihood(x, i)", -25, -6},
+        {"negative_log_likelihood(x, i, ignore=0)", -14, -5},
+        {"embedding(x, i)", 6 + 15 + 24 + 6, 6 + 15},
+        {"norm(x, 1, axis=0)", 78, 21},
+        {"mean_squared_error(x, x - 2)", 4, 4},
+    };
+    int32_t compared = 0;
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        for (int32_t part = 0; part < 2; part++, compared++) {
+            muster_status status;
+            char message[MESSAGE];
+            const double expected = part ? rows[i].first : rows[i].all;
+            const float sum = run_text(*state, rows[i].text, part ? 2 : ROWS, x, labels, &status, message);
+            if (status != MUSTER_OK) fail_msg("%s: %s", rows[i].text, message);
+            if (fabs((double)sum - expected) > 1e-3) fail_msg("%s: expected %g, received %g", rows[i].text, expected, (double)sum);
+        }
+    }
+    assert_int_equal(compared, 24);
+}
+
+/* An index of another row, or of none, is refused, and reads nothing. */
+static void wrong_indices_end_the_call(void **state) {
+    static const float x[ROWS * COLUMNS] = {0};
+    static const int64_t wrong[][ROWS] = {{0, 3, 0, 0}, {-1, 0, 0, 0}, {0, 0, 0, INT64_MAX}, {0, 0, INT64_MIN, 0}};
+    static const char *const texts[] = {"take_along_axis(x, i[:, None], 1)", "add_along_axis(x[:, 0:1], i[:, None], 3, 1)",
+                                        "cross_entropy(x, i)"};
+    static const int64_t ignored[ROWS] = {0, -100, 0, 0};
+    muster_status status;
+    char message[MESSAGE];
+    int32_t refused = 0;
+    for (int32_t t = 0; t < 3; t++)
+        for (int32_t i = 0; i < 4; i++, refused++) {
+            (void)run_text(*state, texts[t], ROWS, x, wrong[i], &status, message);
+            assert_int_equal(status, MUSTER_OUT_OF_RANGE);
+        }
+    assert_int_equal(refused, 12);
+    /* a label to ignore may be anything */
+    const float sum = run_text(*state, "cross_entropy(x, i, ignore=-100)", ROWS, x, ignored, &status, message);
+    assert_ok(status);
+    assert_true(fabs((double)sum - 3 * log(3)) < 1e-5);
+}
+
+/* ---- gradients where parts of an operation have none ---- */
+
+static void gradients_at_kinks_are_finite(void **state) {
+    static const struct {
+        const char *text;
+        double x, expected;
+    } rows[] = {
+        {"norm(x)", 0, 0},
+        {"std(x)", 0, 0},
+        {"norm(x[0:1])", -2, -1},
+        {"elu(x)", 1000, 1},
+        {"elu(x)", 0, 1},
+        {"selu(x)", 1000, 1.0507009873554805},
+        {"celu(x, 2)", 5000, 1},
+        {"leaky_relu(x, 0.25)", 0, 0.25},
+        {"sigmoid_cross_entropy(x, 0)", 0, 0.5},
+        {"sigmoid_cross_entropy(x, 1)", 0, -0.5},
+        {"sigmoid_cross_entropy(x, 0.25)", 1000, 0.75},
+        {"sigmoid_cross_entropy(x, 0.25)", -1000, -0.25},
+        {"huber(x, 0, 2)", 1e200, 2},
+        {"huber(x, 0, 2)", -1e200, -2},
+        {"mish(x)", 1000, 1},
+        {"hard_sigmoid(x)", 1e300, 0},
+        {"softsign(x)", 0, 1},
+    };
+    int32_t compared = 0;
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++, compared++) {
+        muster_graph *graph;
+        muster_function *function;
+        double x[2] = {rows[i].x, rows[i].x}, dx[2];
+        muster_expr *d;
+        assert_ok(muster_graph_create(*state, "kinks", &graph));
+        muster_expr *in = muster_graph_input(graph, "x", MUSTER_F64, MUSTER_SHAPE(2), MUSTER_BROADCAST);
+        assert_ok(muster_gradient(APPLY(graph, "sum", muster_expr_parse(graph, rows[i].text)), &in, 1, &d));
+        assert_ok(muster_graph_output(graph, "dx", d, MUSTER_AUTO));
+        function = compile(graph);
+        assert_ok(muster_graph_destroy(graph));
+        const muster_tensor given = muster_f64(x, 2), out = muster_f64(dx, 2);
+        assert_ok(muster_function_call(function, &given, 1, &out, 1, NULL));
+        assert_ok(muster_function_destroy(function));
+        if (!(fabs(dx[0] - rows[i].expected) <= 1e-12))
+            fail_msg("%s at %g: expected %g, received %g", rows[i].text, rows[i].x, rows[i].expected, dx[0]);
+    }
+    assert_int_equal(compared, 17);
+}
+
+static int open_one_device(void **state) {
+    *state = graph_runtime("host:1");
+    return 0;
+}
+static int close_runtime(void **state) { return muster_runtime_close(*state) != MUSTER_OK; }
+
+int main(void) {
+    const struct CMUnitTest tests[] = {cmocka_unit_test(wrong_arguments_are_refused), cmocka_unit_test(rows_of_the_call_are_followed),
+                                       cmocka_unit_test(wrong_indices_end_the_call), cmocka_unit_test(gradients_at_kinks_are_finite)};
+    return cmocka_run_group_tests(tests, open_one_device, close_runtime);
+}
