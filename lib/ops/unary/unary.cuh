@@ -15,7 +15,7 @@ static inline float mst_unary_longer(int32_t op, float v) {
     case MUSTER_TANH:
         return tanhf(v);
     case MUSTER_SIGMOID:
-        return 1 / (1 + expf(-v));
+        return v < -80 ? expf(v) : 1 / (1 + expf(-v));
     case MUSTER_SQRT:
         return sqrtf(v);
     case MUSTER_SOFTPLUS:
@@ -75,7 +75,7 @@ static inline double mst_unary_longer(int32_t op, double v) {
     case MUSTER_TANH:
         return tanh(v);
     case MUSTER_SIGMOID:
-        return 1 / (1 + exp(-v));
+        return v < -700 ? exp(v) : 1 / (1 + exp(-v));
     case MUSTER_SQRT:
         return sqrt(v);
     case MUSTER_SOFTPLUS:
