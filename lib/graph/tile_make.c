@@ -192,7 +192,6 @@ static muster_status member_value(mst_tile_making *m, int32_t i) {
     for (int32_t k = 0; k < node->input_count; k++) mst_tile_instruction_value(m, instruction, inputs[k]);
     mst_tile_instruction_value(m, instruction, m->value_of[i]);
     instruction->node = node;
-    instruction->in_place = node->op->elementwise != &mst_operation_copy; /* which reads ahead */
     return MUSTER_OK;
 }
 

@@ -37,7 +37,7 @@ typedef struct mst_tile_draft {
     int32_t operands, hazard;
     int32_t values[MST_TILE_LOOP_OPERANDS];
     int64_t strides[MST_TILE_LOOP_OPERANDS];
-    bool single, in_place; /* in_place: the result may have the register of an operand */
+    bool single;
 } mst_tile_draft;
 
 typedef struct mst_tile_draft_list {

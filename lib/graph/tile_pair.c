@@ -34,7 +34,7 @@ static muster_status pair_operand(mst_tile_making *m, mst_tile_draft *pair, int3
 
 /* The second instruction becomes the pair; the first one computes nothing any more. */
 static muster_status pair_make(mst_tile_making *m, mst_tile_draft *first, mst_tile_draft *second, mst_iterator_loop run) {
-    mst_tile_draft pair = {.run = run, .hazard = -1, .in_place = true};
+    mst_tile_draft pair = {.run = run, .hazard = -1};
     for (int32_t k = 0; k < first->operands - 1; k++) MUSTER_TRY(pair_operand(m, &pair, first->values[k]));
     for (int32_t k = 0; k < second->operands - 1; k++)
         if (second->values[k] != made_by(first)) MUSTER_TRY(pair_operand(m, &pair, second->values[k]));

@@ -66,14 +66,13 @@ static void registers_release(const mst_tile_making *m, const mst_tile_draft *in
     }
 }
 
-/* May the result have the register of an operand that ends here? */
+/* May the result have the register of an operand that ends here? The loops allow it where all
+ * elements have the same size. */
 static bool instruction_in_place(const mst_tile_making *m, const mst_tile_draft *instruction) {
     const int32_t made = instruction->values[instruction->operands - 1];
-    if (!instruction->in_place || made >= MST_TILE_VALUES) return false; /* a store */
-    const int64_t size = m->values[made].size;
-    bool fits = true;
-    for (int32_t k = 0; k < instruction->operands - 1; k++)
-        fits = fits && instruction->values[k] < MST_TILE_VALUES && m->values[instruction->values[k]].size == size;
+    bool fits = made < MST_TILE_VALUES;
+    for (int32_t k = 0; k < instruction->operands - 1 && fits; k++)
+        fits = instruction->values[k] < MST_TILE_VALUES && m->values[instruction->values[k]].size == m->values[made].size;
     return fits;
 }
 
