@@ -228,7 +228,7 @@ static muster_expr *diagonal_of(mst_draft *draft) {
     for (int32_t d = 0; d <= count; d++) start[d] = stop[d] = MUSTER_NONE, step[d] = 1;
     start[count] = elements == 0 ? 0 : offset >= 0 ? offset : -offset * m;
     stop[count] = elements == 0 ? 0 : start[count] + (elements - 1) * (m + 1) + 1;
-    step[count] = m + 1;
+    step[count] = elements == 0 ? 1 : m + 1;
     return mst_apply(
         graph, MST_OPERATOR_slice, &last, 1,
         (mst_graph_value[]){{.list = start, .count = count + 1}, {.list = stop, .count = count + 1}, {.list = step, .count = count + 1}});
