@@ -271,6 +271,54 @@ static void a_checked_graph_gives_the_same_bits(void **state) {
     assert_memory_equal(got[0], got[1], sizeof got[0]);
 }
 
+static muster_tensor remembered;
+static float found[3];
+
+static muster_status remember_body(muster_worker *worker, const muster_operator_node *node, const muster_tensor *in, muster_tensor *out,
+                                   void *user) {
+    (void)node;
+    (void)user;
+    remembered = in[0];
+    return muster_copy(worker, in[0], out[0]);
+}
+
+static muster_status look_body(muster_worker *worker, const muster_operator_node *node, const muster_tensor *in, muster_tensor *out,
+                               void *user) {
+    (void)node;
+    (void)user;
+    MUSTER_TRY(muster_worker_read(worker, remembered, muster_f32(found, 3)));
+    return muster_copy(worker, in[0], out[0]);
+}
+
+/* An operator keeps the address of a value that nothing needs after it: the next one finds NaN
+ * there. */
+static void memory_that_nothing_needs_is_nan(void **state) {
+    static const char *const operands[] = {"x", NULL};
+    static const muster_operator_backend bodies[] = {{NULL, remember_body}, {NULL, look_body}};
+    muster_operator *made[2];
+    muster_graph *graph;
+    for (int32_t i = 0; i < 2; i++) {
+        muster_operator_options options;
+        muster_operator_options_init(&options);
+        options.operands = operands;
+        options.bodies = &bodies[i];
+        options.body_count = 1;
+        assert_ok(muster_operator_create(*state, i ? "look" : "remember", &options, &made[i]));
+    }
+    assert_ok(muster_graph_create(*state, "dead", &graph));
+    (void)muster_graph_input(graph, "a", MUSTER_F32, MUSTER_SHAPE(3), MUSTER_BROADCAST);
+    assert_ok(muster_graph_output(graph, "y", muster_expr_parse(graph, "negative(look(remember(cumsum(a, 0))))"), MUSTER_MASTER));
+    muster_function *function = checked(graph, 1);
+    float values[3] = {1, 2, 3}, got[3];
+    const muster_tensor in = muster_f32(values, 3), out = muster_f32(got, 3);
+    assert_ok(muster_function_call(function, &in, 1, &out, 1, NULL));
+    assert_true(got[0] == -1 && got[1] == -3 && got[2] == -6);
+    for (int32_t i = 0; i < 3; i++) assert_true(isnan(found[i]));
+    assert_ok(muster_function_destroy(function));
+    assert_ok(muster_graph_destroy(graph));
+    for (int32_t i = 0; i < 2; i++) assert_ok(muster_operator_destroy(made[i]));
+}
+
 static int open_runtime(void **state) {
     fill_numbers();
     *state = graph_runtime("host:1");
@@ -285,9 +333,13 @@ static int close_runtime(void **state) {
 int main(void) {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, open_runtime, close_runtime)
     const struct CMUnitTest tests[] = {
-        TEST(right_operators_pass),       TEST(wrong_operators_are_caught),
-        TEST(a_view_outside_is_not_used), TEST(the_environment_asks_for_checks),
-        TEST(a_wrong_gradient_is_caught), TEST(a_checked_graph_gives_the_same_bits),
+        TEST(right_operators_pass),
+        TEST(wrong_operators_are_caught),
+        TEST(a_view_outside_is_not_used),
+        TEST(the_environment_asks_for_checks),
+        TEST(a_wrong_gradient_is_caught),
+        TEST(a_checked_graph_gives_the_same_bits),
+        TEST(memory_that_nothing_needs_is_nan),
     };
     if (mst_discrete_register() != MUSTER_OK) return 1;
     return cmocka_run_group_tests(tests, NULL, NULL);
