@@ -172,8 +172,8 @@ MUSTER_API muster_status muster_expr_apply(muster_graph *graph, const char *oper
 /* The expression that a text describes, such as "h = relu(x @ w + b); mean(h, axis=0)".
  *   Statements: separated by ";". `name = ...` gives a name to an expression; a name that stands
  *     for one already is refused. The last statement is the result.
- *   Operations, with the precedence of Python: + - * / @ ** and signs; == != < <= > >=, which do
- *     not chain; x.T, the transpose; parentheses.
+ *   Operations, with the precedence of Python: + - * / // % @ ** and signs; == != < <= > >=, which
+ *     do not chain; x.T, the transpose; parentheses.
  *   Calls: any operation of docs/expressions.md by its name. Attributes come after the operands, in
  *     their order or by keyword: sum(x, 1), sum(x, axis=[0, 1], keepdims=True), cast(x, f16).
  *     None: not given. A list stands in [] or (). Entries of shapes may be "rows" or a named size.

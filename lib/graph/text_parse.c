@@ -16,6 +16,8 @@ static const struct {
     {'*', BIND_MULTIPLY, MST_OPERATOR_multiply},
     {'/', BIND_MULTIPLY, MST_OPERATOR_divide},
     {'@', BIND_MULTIPLY, MST_OPERATOR_matmul},
+    {'%', BIND_MULTIPLY, MST_OPERATOR_remainder},
+    {MST_TOKEN_FLOOR_DIVIDE, BIND_MULTIPLY, MST_OPERATOR_floor_divide},
     {MST_TOKEN_POWER, BIND_POWER, MST_OPERATOR_power},
     {'<', BIND_COMPARE, MST_OPERATOR_less},
     {'>', BIND_COMPARE, MST_OPERATOR_greater},

@@ -134,7 +134,7 @@ static muster_status read_string(mst_text *t) {
 static const struct {
     char text[4];
     int32_t kind;
-} long_tokens[] = {{"**", MST_TOKEN_POWER},      {"==", MST_TOKEN_EQUAL},         {"!=", MST_TOKEN_NOT_EQUAL},
+} long_tokens[] = {{"**", MST_TOKEN_POWER},      {"//", MST_TOKEN_FLOOR_DIVIDE},  {"==", MST_TOKEN_EQUAL},    {"!=", MST_TOKEN_NOT_EQUAL},
                    {"<=", MST_TOKEN_LESS_EQUAL}, {">=", MST_TOKEN_GREATER_EQUAL}, {"...", MST_TOKEN_ELLIPSIS}};
 
 muster_status mst_text_next(mst_text *t) {
@@ -151,7 +151,7 @@ muster_status mst_text_next(mst_text *t) {
         token_ends(t, long_tokens[i].kind, (int32_t)length);
         return MUSTER_OK;
     }
-    if (strchr("+-*/@()[],:;=<>.", *at)) {
+    if (strchr("+-*/%@()[],:;=<>.", *at)) {
         token_ends(t, *at, 1);
         return MUSTER_OK;
     }

@@ -88,6 +88,13 @@ static void precedence_is_that_of_python(void **state) {
         {"b + x @ w", B("add", b, B("matmul", x, w))},
         {"s * x @ w", B("matmul", B("multiply", s, x), w)},
         {"x@w*s", B("multiply", B("matmul", x, w), s)},
+        {"x // y % s", B("remainder", B("floor_divide", x, y), s)},
+        {"x % y // s", B("floor_divide", B("remainder", x, y), s)},
+        {"x / y // s", B("floor_divide", B("divide", x, y), s)},
+        {"x - y % s", B("subtract", x, B("remainder", y, s))},
+        {"-x % y", B("remainder", U("negative", x), y)},
+        {"x ** y % s", B("remainder", B("power", x, y), s)},
+        {"x@w//s", B("floor_divide", B("matmul", x, w), s)},
         {"-x", U("negative", x)},
         {"--x", U("negative", U("negative", x))},
         {"-+-x", U("negative", U("negative", x))},
@@ -117,7 +124,7 @@ static void precedence_is_that_of_python(void **state) {
         {"(x < y) == c", B("equal", B("less", x, y), c)},
         {"c == (x < y)", B("equal", c, B("less", x, y))},
     };
-    assert_int_equal(compare_all(rows, sizeof rows / sizeof *rows), 45);
+    assert_int_equal(compare_all(rows, sizeof rows / sizeof *rows), 52);
     close_graph();
 }
 
@@ -130,6 +137,9 @@ static void numbers_names_and_calls_are_read(void **state) {
         {"-2 ** 2", number(-4)},
         {"2 ** 3 ** 2", number(512)},
         {"7 - 2 - 1", number(4)},
+        {"7 // 2", number(3)},
+        {"-7 // 2", number(-4)},
+        {"-7 % 3", number(2)},
         {"1e-3", number(1e-3)},
         {"1.5E+2", number(150)},
         {".5", number(.5)},
@@ -185,7 +195,7 @@ static void numbers_names_and_calls_are_read(void **state) {
         {"sum = sum(x); sum * 2", B("multiply", U("sum", x), number(2))},
         {"mean(sum(x * y, 1))", U("mean", WITH("sum", B("multiply", x, y), AXIS(1)))},
     };
-    assert_int_equal(compare_all(rows, sizeof rows / sizeof *rows), 57);
+    assert_int_equal(compare_all(rows, sizeof rows / sizeof *rows), 60);
     close_graph();
 }
 
@@ -315,7 +325,9 @@ static void messages_name_the_text_and_the_column(void **state) {
         {"'ij'", "muster_expr_parse: \"'ij'\", column 1: expected an expression, received a text in quotes"},
         {"x # y", "muster_expr_parse: \"x # y\", column 3: unknown character \"#\""},
         {"x $ y", "muster_expr_parse: \"x $ y\", column 3: unknown character \"$\""},
-        {"x // y", "muster_expr_parse: \"x // y\", column 4: expected an expression, received \"/\""},
+        {"x / / y", "muster_expr_parse: \"x / / y\", column 5: expected an expression, received \"/\""},
+        {"x /// y", "muster_expr_parse: \"x /// y\", column 5: expected an expression, received \"/\""},
+        {"x %", "muster_expr_parse: \"x %\", column 4: expected an expression, received the end of the text"},
         {"x + ?", "muster_expr_parse: \"x + ?\", column 5: unknown character \"?\""},
         {"x \t+ \x01", "muster_expr_parse: \"x  +  \", column 6: unknown character 0x01"},
         {"x \xff", "muster_expr_parse: \"x ?\", column 3: expected UTF-8, received byte 0xff"},
@@ -402,7 +414,7 @@ static void messages_name_the_text_and_the_column(void **state) {
         assert_string_equal(muster_last_error(), rows[i].message);
         close_graph();
     }
-    assert_int_equal(count, 95);
+    assert_int_equal(count, 97);
 }
 
 static void bad_arguments_are_refused(void **state) {
