@@ -22,7 +22,7 @@ void mst_recorder_close(mst_recorder *recorder) {
 }
 
 const char *mst_event_kind_name(mst_event_kind kind) {
-    static const char *const names[] = {"event", "call", "body", "collective", "stage", "collect", "message", "server"};
+    static const char *const names[] = {"event", "call", "body", "collective", "stage", "collect", "message", "server", "step"};
     return (size_t)kind < sizeof(names) / sizeof(names[0]) ? names[kind] : names[0];
 }
 

@@ -21,7 +21,8 @@ typedef enum {
     MST_EVENT_STAGE,
     MST_EVENT_COLLECT,
     MST_EVENT_MESSAGE,
-    MST_EVENT_SERVER
+    MST_EVENT_SERVER,
+    MST_EVENT_STEP /* of a compiled graph */
 } mst_event_kind;
 
 typedef struct mst_event {

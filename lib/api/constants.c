@@ -171,6 +171,8 @@ static const constant constants[] = {
     CONSTANT(MUSTER_AUTO),
     CONSTANT(MUSTER_ONE_DEVICE),
     CONSTANT(MUSTER_PER_WORKER),
+    CONSTANT(MUSTER_DUMP_TEXT),
+    CONSTANT(MUSTER_DUMP_DOT),
     SIZE(muster_graph_options),
     SIZE(muster_gradient_check_options),
     SIZE(muster_attribute),

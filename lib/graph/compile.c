@@ -1,7 +1,7 @@
 /* A graph becomes a function. */
 #include "environment_impl.h"
+#include "observe_private.h"
 #include "options_impl.h"
-#include "program_private.h"
 #include "rewrite_private.h"
 #include "runtime_impl.h"
 
@@ -184,6 +184,15 @@ static muster_status groups_make(mst_graph_program *program) {
     return status == MUSTER_OK ? MUSTER_OK : groups_refused(program, status);
 }
 
+/* The runtime keeps the names, under the lock of its pool. */
+static muster_status name_steps(mst_graph_program *program) {
+    mst_pool *pool = program->graph->runtime->pool;
+    MUSTER_TRY(mst_pool_enter(pool, where, 0));
+    const muster_status status = mst_graph_program_name_steps(program);
+    mst_pool_leave(pool);
+    return status;
+}
+
 static muster_status program_fill(mst_graph_program *program, const muster_graph_options *options) {
     const mst_graph *graph = program->graph;
     program->input_count = graph->inputs.count;
@@ -197,6 +206,7 @@ static muster_status program_fill(mst_graph_program *program, const muster_graph
     MUSTER_TRY(check_places(program, options->meaning));
     for (int32_t at = 0; at < program->count; at++)
         if (program->order[at]->op->compile) MUSTER_TRY(program->order[at]->op->compile(program->order[at]));
+    MUSTER_TRY(name_steps(program));
     program->ranks = mst_alloc((size_t)graph->runtime->size * sizeof *program->ranks);
     if (!program->ranks) return mst_out_of_memory(where, (int64_t)sizeof *program->ranks);
     program->rank_count = graph->runtime->size;
@@ -217,12 +227,15 @@ muster_status muster_graph_compile(muster_graph *handle, const muster_graph_opti
     MUSTER_TRY(mst_runtime_check_open(graph->runtime, where));
     MUSTER_TRY(check_graph(graph, &known));
     MUSTER_TRY(check_environment(&known));
-    MUSTER_TRY(mst_options_check_reserved(where, known.reserved));
     MUSTER_TRY(mst_graph_simplify(graph, known.unsimplified != 0));
     mst_graph_program *program = mst_alloc(sizeof *program);
     if (!program) return mst_out_of_memory(where, (int64_t)sizeof *program);
     atomic_fetch_add(&graph->references, 1);
-    *program = (mst_graph_program){.graph = graph, .checked = known.check_memory != 0, .unshared = known.unshared_memory != 0};
+    *program = (mst_graph_program){.graph = graph,
+                                   .checked = known.check_memory != 0,
+                                   .unshared = known.unshared_memory != 0,
+                                   .timed = known.step_times != 0,
+                                   .observed = known.step_times != 0};
     const muster_status status = program_fill(program, &known);
     if (status != MUSTER_OK) {
         mst_graph_program_destroy(program);

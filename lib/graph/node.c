@@ -120,6 +120,7 @@ static void remember_origin(muster_expr *node) {
 void mst_node_inherit(muster_expr *node, const muster_expr *from, bool name) {
     mst_graph *graph = node->graph;
     const mst_origin before = graph->origin;
+    if (mst_node_is(node, MST_OPERATOR_input) || mst_node_is(node, MST_OPERATOR_parameter)) return; /* nothing computes them */
     if (name && !node->name && !mst_node_is(node, MST_OPERATOR_full)) node->name = from->name;
     if (!node->origin.where && !node->origin.forward) node->origin.forward = from->origin.forward;
     for (const mst_origin *origin = &from->origin; origin; origin = origin->next) {

@@ -20,6 +20,7 @@ typedef struct mst_graph_program_step {
     const muster_tensor **in; /* one for each operand */
     muster_tensor **out;      /* one for each result of the group, or MST_RESULTS; "no tensor": not wanted */
     void *state;              /* of the operator */
+    uint64_t ticks;           /* what the last run took, of a timed program */
 } mst_graph_program_step;
 
 /* A value whose address changes with that of its base. */
@@ -75,6 +76,8 @@ typedef struct mst_graph_program {
     int32_t *position;               /* by id; -1: not in the order */
     int32_t (*results)[MST_RESULTS]; /* by position: the positions of the other results; -1: none */
     int32_t input_count, variable_count, output_count, update_count, base_count;
+    const char **titles;  /* by position: names for traces; NULL: no trace is wanted */
+    bool timed, observed; /* observed: it has titles, or is timed */
     mst_graph_program_rank *ranks;
     int32_t rank_count;
 } mst_graph_program;

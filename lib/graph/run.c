@@ -1,6 +1,6 @@
 /* Running a program: the body of a compiled function. */
+#include "observe_private.h"
 #include "op_impl.h"
-#include "program_private.h"
 
 #include <string.h>
 
@@ -113,6 +113,18 @@ static muster_status steps_run(muster_worker *worker, mst_instance *instance) {
     return MUSTER_OK;
 }
 
+static muster_status steps_observe(muster_worker *worker, const mst_graph_program *program, mst_instance *instance) {
+    for (int32_t s = 0; s < instance->step_count; s++) {
+        mst_graph_program_step *step = &instance->steps[s];
+        const mst_step_watch watch = mst_step_begin(worker, program, step, s);
+        const muster_status status = mst_graph_step_run(worker, instance, step);
+        const muster_status ended = mst_step_end(worker, program, step, watch);
+        if (status != MUSTER_OK) return step->tile ? status : step_failed(step, status);
+        MUSTER_TRY(ended);
+    }
+    return MUSTER_OK;
+}
+
 static muster_status steps_run_checked(muster_worker *worker, mst_instance *instance) {
     MUSTER_TRY(mst_guard_begin(worker, instance));
     for (int32_t s = 0; s < instance->step_count; s++) {
@@ -153,7 +165,8 @@ muster_status mst_graph_program_body(muster_worker *worker, const muster_tensor 
     }
     MUSTER_TRY(instance_find(program, rank, given, out, updates, &instance));
     MUSTER_TRY(bases_move(worker, program, instance, given, out, updates));
-    return program->checked ? steps_run_checked(worker, instance) : steps_run(worker, instance);
+    if (program->checked) return steps_run_checked(worker, instance);
+    return program->observed ? steps_observe(worker, program, instance) : steps_run(worker, instance);
 }
 
 void mst_graph_program_destroy(void *user) {
@@ -164,6 +177,7 @@ void mst_graph_program_destroy(void *user) {
     }
     mst_free(program->ranks);
     mst_fused_close(program->fused);
+    mst_free(program->titles);
     mst_free(program->groups);
     mst_free(program->group_of);
     mst_free(program->order);

@@ -10,7 +10,7 @@ typedef struct mst_name {
 
 /* Equal names share one string. A program that creates and destroys the same functions again and
  * again therefore keeps one copy of each name. */
-static char *intern(muster_runtime *runtime, const char *name) {
+const char *mst_runtime_keep_name(muster_runtime *runtime, const char *name) {
     for (mst_name *known = runtime->names; known; known = known->next) {
         if (strcmp(known->text, name) == 0) return known->text;
     }
@@ -43,11 +43,11 @@ muster_status mst_runtime_add(muster_runtime *runtime, mst_object *object, const
                              kind, name);
         }
     }
-    char *copy = intern(runtime, name);
+    const char *copy = mst_runtime_keep_name(runtime, name);
     if (!copy) return mst_out_of_memory(where, (int64_t)strlen(name) + 1);
     object->runtime = runtime;
     object->kind = kind;
-    object->name = copy;
+    object->name = (char *)(uintptr_t)copy;
     object->next = runtime->objects;
     runtime->objects = object;
     return MUSTER_OK;

@@ -110,6 +110,9 @@ muster_status mst_runtime_check_open(const muster_runtime *runtime, const char *
 mst_owned *mst_runtime_take_ended(muster_runtime *runtime);
 /* What the runtime of a retired object is: it is closed. */
 extern muster_runtime mst_runtime_closed;
+/* A copy of the name that lives until close; equal names share one. Between mst_pool_enter and
+ * mst_pool_leave. NULL: out of memory. */
+const char *mst_runtime_keep_name(muster_runtime *runtime, const char *name);
 /* Frees the names of all objects. Names live until close, because recorders hold pointers to
  * them. */
 void mst_runtime_names_free(muster_runtime *runtime);

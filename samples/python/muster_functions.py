@@ -151,6 +151,8 @@ FUNCTIONS = {
     "graph_compile": "status PPP",
     "graph_create": "status PSP",
     "graph_destroy": "status P",
+    "graph_dump": "status PSI",
+    "graph_dump_function": "status PSI",
     "graph_input": "P PSIIlI",
     "graph_number": "P PD",
     "graph_options_init_sized": "void PZ",

@@ -325,6 +325,17 @@ static void checking(muster_expr *foreign) {
     REFUSE_CHECK("absolute", 0, 0, 0, 0, 0, -1);
 }
 
+static void dumping(void) {
+    REFUSE_STATUS(INVALID_ARGUMENT, "graph", muster_graph_dump, NULL, "dump.txt", MUSTER_DUMP_TEXT);
+    REFUSE_STATUS(INVALID_ARGUMENT, "path", muster_graph_dump, graph, NULL, MUSTER_DUMP_TEXT);
+    REFUSE_STATUS(INVALID_ARGUMENT, "format", muster_graph_dump, graph, "dump.txt", 2);
+    REFUSE_STATUS(SYSTEM, "path", muster_graph_dump, graph, "/nowhere/dump.txt", MUSTER_DUMP_TEXT);
+    REFUSE_STATUS(INVALID_ARGUMENT, "function", muster_graph_dump_function, NULL, "dump.txt", MUSTER_DUMP_TEXT);
+    REFUSE_STATUS(INVALID_ARGUMENT, "function", muster_graph_dump_function, messages_of.function, "dump.txt", MUSTER_DUMP_TEXT);
+    REFUSE_STATUS(INVALID_ARGUMENT, "path", muster_graph_dump_function, messages_of.function, NULL, MUSTER_DUMP_TEXT);
+    REFUSE_STATUS(INVALID_ARGUMENT, "format", muster_graph_dump_function, messages_of.function, "dump.txt", -1);
+}
+
 static void texts(muster_expr *foreign) {
     static const char *const names[] = {"a", "b"}, *const none[] = {NULL}, *const odd[] = {"a b"}, *const twice[] = {"a", "a"};
     muster_expr *const missing[] = {NULL};
@@ -356,6 +367,7 @@ void messages_graphs(void) {
     applying(foreign);
     asking(foreign);
     checking(foreign);
+    dumping();
     texts(foreign);
     assert_ok(muster_graph_destroy(graph));
     assert_ok(muster_graph_destroy(other));
