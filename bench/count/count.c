@@ -79,6 +79,39 @@ static muster_function *expression_of(muster_runtime *runtime, const char *name)
     return function;
 }
 
+/* ---- making graphs ---- */
+
+/* A network with its gradients: at least `nodes` expressions, in layers of
+ * tanh(h @ w + b) * rate. Its variables are inputs here. */
+static void compile_network(muster_runtime *runtime, int32_t nodes) {
+    enum { WIDTH = 16, PER_LAYER = 17 };
+    muster_graph *graph;
+    muster_function *function;
+    const int32_t layers = nodes / PER_LAYER;
+    muster_expr **parameters = calloc(4 * (size_t)layers, sizeof *parameters), **gradients = parameters + 2 * layers;
+    check(muster_graph_create(runtime, "network", &graph));
+    muster_expr *h = muster_graph_input(graph, "x", MUSTER_F32, MUSTER_SHAPE(MUSTER_ROWS, WIDTH), MUSTER_SCATTER);
+    for (int32_t l = 0; l < layers; l++) {
+        char name[2][24];
+        snprintf(name[0], sizeof name[0], "w%d", (int)l);
+        snprintf(name[1], sizeof name[1], "b%d", (int)l);
+        muster_expr *w = parameters[2 * l] = muster_graph_input(graph, name[0], MUSTER_F32, MUSTER_SHAPE(WIDTH, WIDTH), MUSTER_BROADCAST);
+        muster_expr *b = parameters[2 * l + 1] = muster_graph_input(graph, name[1], MUSTER_F32, MUSTER_SHAPE(WIDTH), MUSTER_BROADCAST);
+        h = muster_expr_tanh(muster_expr_add(muster_expr_matmul(h, w), b));
+    }
+    muster_expr *loss = muster_expr_mean(muster_expr_square(h));
+    check(muster_gradient(loss, parameters, 2 * layers, gradients));
+    for (int32_t i = 0; i < 2 * layers; i++) {
+        char name[24];
+        snprintf(name, sizeof name, "d%d", (int)i);
+        check(muster_graph_output(graph, name, gradients[i], MUSTER_MASTER));
+    }
+    check(muster_graph_compile(graph, NULL, &function));
+    check(muster_graph_destroy(graph));
+    check(muster_function_destroy(function));
+    free(parameters);
+}
+
 static const struct {
     const char *name;
     call_once once;
@@ -95,6 +128,14 @@ static const struct {
 int main(int argc, char **argv) {
     muster_runtime_options options;
     muster_runtime *runtime;
+    if (argc == 3 && strncmp(argv[1], "compile-", 8) == 0) {
+        muster_runtime_options_init(&options);
+        options.devices = "host:1";
+        check(muster_runtime_open(&options, &runtime));
+        for (long i = atol(argv[2]); i > 0; i--) compile_network(runtime, atoi(argv[1] + 8));
+        check(muster_runtime_close(runtime));
+        return 0;
+    }
     for (size_t c = 0; argc == 3 && c < sizeof cases / sizeof *cases; c++) {
         if (strcmp(cases[c].name, argv[1]) != 0) continue;
         muster_runtime_options_init(&options);
@@ -112,6 +153,6 @@ int main(int argc, char **argv) {
     }
     fprintf(stderr, "usage: muster-bench-count CASE CALLS, where CASE is one of");
     for (size_t c = 0; c < sizeof cases / sizeof *cases; c++) fprintf(stderr, " %s", cases[c].name);
-    fprintf(stderr, "\n");
+    fprintf(stderr, " compile-NODES\n");
     return 2;
 }

@@ -16,6 +16,9 @@ FEW, MANY = 1000, 21000
 LIMITS = {'empty': 350, 'two-in-one-out': 650, 'two-in-none-out': 650, 'mean-of-products': 3300}  # instructions a call
 # An expression may take so many instructions more than the hand-written function before it.
 MORE = {'expression-of-nothing': ('two-in-none-out', 300), 'expression-of-mean-of-products': ('mean-of-products', 0)}
+# Making a graph of about so many expressions with gradients, and compiling it: at most so many million instructions, and twice the graph
+# at most so many times those.
+COMPILE, COMPILE_MILLIONS, COMPILE_GROWTH = 2000, 80, 2.3
 LEAST = 4  # instructions a call: functions below are not listed
 
 
@@ -38,9 +41,21 @@ def instructions(program, case, calls):
     return counts
 
 
-def per_call(program, case):
-    few, many = instructions(program, case, FEW), instructions(program, case, MANY)
-    return {name: (count - few.get(name, 0)) / (MANY - FEW) for name, count in many.items()}
+def per_call(program, case, few_calls=FEW, many_calls=MANY):
+    few, many = instructions(program, case, few_calls), instructions(program, case, many_calls)
+    return {name: (count - few.get(name, 0)) / (many_calls - few_calls) for name, count in many.items()}
+
+
+def compile_missed(program):
+    """Is compiling dearer than it may be, or not linear?"""
+    parts = per_call(program, f'compile-{COMPILE}', 1, 3)
+    once, twice = sum(parts.values()), sum(per_call(program, f'compile-{2 * COMPILE}', 1, 3).values())
+    missed = once > COMPILE_MILLIONS * 1e6 or twice > COMPILE_GROWTH * once
+    print(f'compile-{COMPILE}: {once / 1e6:.1f} million instructions, at most {COMPILE_MILLIONS}; twice the graph takes {twice / once:.2f} '
+          f'times those, at most {COMPILE_GROWTH}{": MISSED" if missed else ""}')
+    for name, count in sorted(parts.items(), key=lambda part: -part[1])[:12]:
+        print(f'{count:10.0f}  {name}')
+    return missed
 
 
 def main():
@@ -63,6 +78,7 @@ def main():
         for name, count in sorted(parts.items(), key=lambda part: -part[1]):
             if count >= LEAST:
                 print(f'{count:10.0f}  {name}')
+    missed += compile_missed(program)
     return 1 if missed else 0
 
 

@@ -159,7 +159,7 @@ enum muster_dump_format_value {
  * created or replaced; "/dev/stdout" writes to the terminal. The text is for people: later versions
  * may write it differently. Errors: INVALID_ARGUMENT (NULL, an unknown format), the graph's first
  * error, SYSTEM (a file that cannot be written), OUT_OF_MEMORY. */
-MUSTER_API MUSTER_NODISCARD muster_status muster_graph_dump(muster_graph *graph, const char *path, muster_dump_format format);
+MUSTER_API muster_status muster_graph_dump(muster_graph *graph, const char *path, muster_dump_format format);
 /* The same for the function that muster_graph_compile gave: the expressions as they are computed,
  * simplified, in this order; which of them are computed in groups; and, once it has been called, what
  * the master's latest call was like: sizes, the place of each value, and with

@@ -177,17 +177,19 @@ muster_expr *mst_apply_operator(mst_graph *graph, const mst_operator *op, muster
     return apply_draft(&draft);
 }
 
+static muster_expr *refuse_input(const mst_draft *draft, muster_expr *const *inputs, int32_t i) {
+    char place[MST_NODE_TEXT], where[2 * MST_NODE_TEXT], what[32];
+    (void)mst_origin_text(&draft->graph->origin, place);
+    snprintf(where, sizeof where, "%s%smuster_expr_%.60s", place, *place ? ": " : "", draft->op->name);
+    snprintf(what, sizeof what, "inputs[%d]", (int)i);
+    (void)mst_graph_keep(draft->graph, mst_expr_check(draft->graph, inputs[i], where, what));
+    return draft->graph->error;
+}
+
 static muster_expr *apply_public(mst_draft *draft, muster_expr *const *inputs, const muster_attribute *attributes) {
     mst_graph *graph = draft->graph;
-    for (int32_t i = 0; i < draft->count; i++) {
-        char what[32];
-        const muster_status status =
-            mst_expr_check(graph, inputs[i], where_apply, (snprintf(what, sizeof what, "inputs[%d]", (int)i), what));
-        if (status != MUSTER_OK) {
-            (void)mst_graph_keep(graph, status);
-            return graph->error;
-        }
-    }
+    for (int32_t i = 0; i < draft->count; i++)
+        if (!inputs[i] || inputs[i]->graph != graph) return refuse_input(draft, inputs, i);
     if (check_count(draft) != MUSTER_OK || attributes_read(draft, attributes) != MUSTER_OK) return graph->error;
     return mst_apply_operator(graph, draft->op, inputs, draft->count, draft->values);
 }

@@ -223,8 +223,8 @@ static void applying(muster_expr *foreign) {
     REFUSE_STATUS(INVALID_ARGUMENT, "operation", muster_expr_apply, graph, NULL, &x, 1, NULL, NULL, NULL);
     REFUSE_STATUS(INVALID_ARGUMENT, "operation", muster_expr_apply, graph, "summ", &x, 1, NULL, NULL, NULL);
     REFUSE_STATUS(INVALID_ARGUMENT, "inputs", muster_expr_apply, graph, "sum", NULL, 1, NULL, NULL, NULL);
-    REFUSE_STATUS(INVALID_ARGUMENT, "inputs", muster_expr_apply, graph, "sum", &none, 1, NULL, NULL, NULL);
-    REFUSE_STATUS(INVALID_ARGUMENT, "inputs", muster_expr_apply, graph, "sum", &foreign, 1, NULL, NULL, NULL);
+    REFUSE_OPERATION(INVALID_ARGUMENT, "inputs", "sum", &none, 1, {.name = NULL});
+    REFUSE_OPERATION(INVALID_ARGUMENT, "inputs", "sum", &foreign, 1, {.name = NULL});
     REFUSE_STATUS(INVALID_ARGUMENT, "count", muster_expr_apply, graph, "sum", &x, -1, NULL, NULL, NULL);
     static const int64_t twice[] = {0, 0}, nine[] = {9}, six[] = {6}, large[] = {INT64_MAX};
     REFUSE_OPERATION(INVALID_ARGUMENT, "count", "sum", NULL, 0, {.name = NULL});
