@@ -213,7 +213,8 @@ static bool result_overlaps(const mst_graph_program_step *step, int32_t operand)
     return false;
 }
 
-/* elsewhere: the results are not where the step writes them otherwise, so that no operand may change. */
+/* elsewhere: the results are not where the step writes them otherwise, so that no operand may
+ * change. */
 static muster_status operands_compare(muster_worker *worker, const mst_graph_program_step *step, const guard_copy *before, bool elsewhere) {
     for (int32_t i = 0; i < step->in_count; i++) {
         guard_copy after = {0};

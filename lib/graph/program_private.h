@@ -105,8 +105,8 @@ bool mst_program_operand_is_number(const mst_graph_program *program, const muste
 /* The positions of the nodes that outputs and updates need. Errors: OUT_OF_MEMORY. */
 muster_status mst_graph_program_order(mst_graph_program *program);
 
-/* instance.c. An instance for these shapes on the worker of the rank; `given` are the inputs and variables. Errors: those of
- * the shapes, OUT_OF_MEMORY. */
+/* instance.c. An instance for these shapes on the worker of the rank; `given` are the inputs and
+ * variables. Errors: those of the shapes, OUT_OF_MEMORY. */
 muster_status mst_instance_make(const mst_graph_program *program, int32_t rank, const muster_tensor *given, const muster_tensor *out,
                                 const muster_tensor *updates, mst_instance **instance);
 void mst_instance_free(mst_instance *instance);

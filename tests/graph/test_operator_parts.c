@@ -1,5 +1,5 @@
-/* The parts of operators that depend on the device: state, values on the host, bodies for a backend,
- * kernels. Among them Theano's Eye, both ways. */
+/* The parts of operators that depend on the device: state, values on the host, bodies for a
+ * backend, kernels. Among them Theano's Eye, both ways. */
 #include "device_discrete.h"
 #include "graph_fixture.h"
 #include "graph_private.h"

@@ -86,7 +86,8 @@ muster_status mst_custom_launch_read(mst_custom *custom);
 muster_status mst_custom_infer(mst_draft *draft);
 /* The characters of a text, ended by a 0, in place of the list. NULL: out of memory. */
 const int64_t *mst_custom_text(mst_arena *memory, const mst_graph_value *value);
-/* Copies of the values, whose sizes are entries and whose texts are characters, in the arena of the graph. NULL: out of memory. */
+/* Copies of the values, whose sizes are entries and whose texts are characters, in the arena of the
+ * graph. NULL: out of memory. */
 const mst_graph_value *mst_custom_values(mst_graph *graph, const mst_operator *row, const mst_graph_value *values);
 /* What a callback runs inside of; saves what it changes. */
 typedef struct mst_custom_saved {
