@@ -325,6 +325,7 @@ static void messages_name_the_text_and_the_column(void **state) {
         {"'ij'", "muster_expr_parse: \"'ij'\", column 1: expected an expression, received a text in quotes"},
         {"x # y", "muster_expr_parse: \"x # y\", column 3: unknown character \"#\""},
         {"x $ y", "muster_expr_parse: \"x $ y\", column 3: unknown character \"$\""},
+        {"b + x", "\"b + x\", column 3: muster_expr_add: b \"x\": expected a shape that broadcasts with (3,), received (6, 4)"},
         {"x / / y", "muster_expr_parse: \"x / / y\", column 5: expected an expression, received \"/\""},
         {"x /// y", "muster_expr_parse: \"x /// y\", column 5: expected an expression, received \"/\""},
         {"x %", "muster_expr_parse: \"x %\", column 4: expected an expression, received the end of the text"},
@@ -414,7 +415,7 @@ static void messages_name_the_text_and_the_column(void **state) {
         assert_string_equal(muster_last_error(), rows[i].message);
         close_graph();
     }
-    assert_int_equal(count, 97);
+    assert_int_equal(count, 98);
 }
 
 static void bad_arguments_are_refused(void **state) {

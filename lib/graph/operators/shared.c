@@ -85,6 +85,15 @@ muster_status mst_draft_ndim(mst_draft *draft, int32_t operand, int32_t ndim) {
                             mst_type_text(draft->graph, &node->type, text));
 }
 
+/* What the operands before this one broadcast to, without the first axes that only later ones have. */
+static mst_type broadcast_before(const mst_draft *draft, int32_t operand, const mst_type *all) {
+    mst_type type = {.ndim = 0};
+    for (int32_t i = 0; i < operand; i++)
+        if (draft->inputs[i]->type.ndim > type.ndim) type.ndim = draft->inputs[i]->type.ndim;
+    for (int32_t d = 0; d < type.ndim; d++) type.dims[d] = all->dims[all->ndim - type.ndim + d];
+    return type;
+}
+
 muster_status mst_draft_broadcast(mst_draft *draft, mst_type *type) {
     char received[MST_NODE_TEXT], expected[MST_NODE_TEXT];
     type->ndim = 0;
@@ -93,7 +102,7 @@ muster_status mst_draft_broadcast(mst_draft *draft, mst_type *type) {
     for (int32_t d = 0; d < type->ndim; d++) type->dims[d] = MST_DIM_ONE;
     for (int32_t i = 0; i < draft->count; i++) {
         const mst_type *x = &draft->inputs[i]->type;
-        mst_type before = *type;
+        const mst_type before = broadcast_before(draft, i, type);
         for (int32_t d = 0; d < x->ndim; d++) {
             mst_dim *to = &type->dims[type->ndim - x->ndim + d];
             if (x->dims[d] == MST_DIM_ONE || x->dims[d] == *to) continue;
