@@ -151,6 +151,7 @@ struct mst_graph {
 
     mst_ports inputs, variables, outputs, updates;
     mst_names names; /* of inputs, parameters and named expressions, for texts */
+    mst_names output_names;
 };
 
 struct muster_graph {

@@ -15,9 +15,12 @@ static muster_status port_add(mst_graph *graph, const char *where, mst_ports *po
     return MUSTER_OK;
 }
 
-static muster_status port_name(const mst_graph *graph, const char *where, const mst_ports *ports, const char *name) {
+/* `names` has those of the ports, and may have others: without the name there is no port to compare. */
+static muster_status port_name(const mst_graph *graph, const char *where, const mst_ports *ports, const mst_names *names,
+                               const char *name) {
     if (!name || !*name) return mst_error(MUSTER_INVALID_ARGUMENT, "%s: name: expected a name, received %s", where, name ? "\"\"" : "NULL");
     MUSTER_TRY(mst_check_utf8(name, where, "name"));
+    if (!mst_names_find(names, name, (int32_t)strlen(name))) return MUSTER_OK;
     for (int32_t i = 0; i < ports->count; i++)
         if (strcmp(ports->items[i].name, name) == 0)
             return mst_error(MUSTER_INVALID_ARGUMENT, "%s: name: expected one that graph \"%s\" does not have yet, received \"%.60s\"",
@@ -28,7 +31,7 @@ static muster_status port_name(const mst_graph *graph, const char *where, const 
 static muster_status input_check(mst_graph *graph, const char *where, const char *name, muster_dtype dtype, int32_t ndim,
                                  const int64_t *shape, muster_input_mode mode) {
     const int32_t plain = mode & ~MUSTER_INPUT_HOST;
-    MUSTER_TRY(port_name(graph, where, &graph->inputs, name));
+    MUSTER_TRY(port_name(graph, where, &graph->inputs, &graph->names, name));
     if (dtype <= MUSTER_DTYPE_NONE || dtype >= MST_DTYPE_COUNT)
         return mst_error(MUSTER_INVALID_ARGUMENT, "%s: input \"%.60s\": dtype: expected a dtype, received %d", where, name, (int)dtype);
     if (ndim < 0 || ndim > MUSTER_MAX_DIMS)
@@ -163,7 +166,7 @@ muster_expr *muster_graph_number(muster_graph *handle, double value) {
 
 static muster_status output_check(mst_graph *graph, const char *where, const char *name, muster_expr *value, muster_collect_mode mode) {
     char text[MST_NODE_TEXT];
-    MUSTER_TRY(port_name(graph, where, &graph->outputs, name));
+    MUSTER_TRY(port_name(graph, where, &graph->outputs, &graph->output_names, name));
     MUSTER_TRY(mst_expr_check(graph, value, where, "value"));
     if (mst_node_is_error(value)) return graph->status;
     if (value->type.dtype == MUSTER_DTYPE_NONE)
@@ -188,6 +191,10 @@ muster_status muster_graph_output(muster_graph *handle, const char *name, muster
     muster_status status = output_check(graph, where, name, value, mode);
     if (status == MUSTER_OK)
         status = port_add(graph, where, &graph->outputs, &(mst_graph_port){.name = name, .node = value, .written = value, .mode = mode});
+    if (status == MUSTER_OK) {
+        const char *copy = graph->outputs.items[graph->outputs.count - 1].name;
+        status = mst_names_add(&graph->output_names, copy, (int32_t)strlen(copy), value);
+    }
     return status == MUSTER_OK ? MUSTER_OK : mst_graph_keep(graph, status);
 }
 
