@@ -4,12 +4,12 @@
  *     muster_expr *h = muster_expr_relu(muster_expr_matmul(x, w));
  *     muster_expr *loss = muster_expr_mean(h, MUSTER_LIST(axis, 0), .keepdims = 1);
  *
- * The operands come first, then the attributes that the operation must have, and those whose default
- * is not 0 (of an integer such as the axis of argmin it is MUSTER_NONE). The others follow as
- * fields, in any order or not at all: a number by its name, a list by MUSTER_LIST(name, ...). C++
- * calls the functions whose names end in _at, with a struct that holds the fields. A list of sizes
- * is MUSTER_SHAPE(...). Each function is muster_expr_apply with its name; errors and threads are
- * those of muster_expr_apply. */
+ * The operands come first, then the attributes that the operation must have, and those whose
+ * default is not 0 (of an integer such as the axis of argmin it is MUSTER_NONE). The others follow
+ * as fields, in any order or not at all: a number by its name, a list by MUSTER_LIST(name, ...).
+ * C++ calls the functions whose names end in _at, with a struct that holds the fields. A list of
+ * sizes is MUSTER_SHAPE(...). Each function is muster_expr_apply with its name; errors and threads
+ * are those of muster_expr_apply. */
 #ifndef MUSTER_EXPR_H
 #define MUSTER_EXPR_H
 

@@ -154,15 +154,15 @@ enum muster_dump_format_value {
     MUSTER_DUMP_TEXT = 0, /* one expression a line */
     MUSTER_DUMP_DOT = 1   /* for Graphviz: dot -Tsvg */
 };
-/* Writes the expressions that the outputs and updates need, or all if there are none, as the program
- * wrote them: operands, attributes, shapes, dtypes, names, places in the program. The file `path` is
- * created or replaced; "/dev/stdout" writes to the terminal. The text is for people: later versions
- * may write it differently. Errors: INVALID_ARGUMENT (NULL, an unknown format), the graph's first
- * error, SYSTEM (a file that cannot be written), OUT_OF_MEMORY. */
+/* Writes the expressions that the outputs and updates need, or all if there are none, as the
+ * program wrote them: operands, attributes, shapes, dtypes, names, places in the program. The file
+ * `path` is created or replaced; "/dev/stdout" writes to the terminal. The text is for people:
+ * later versions may write it differently. Errors: INVALID_ARGUMENT (NULL, an unknown format), the
+ * graph's first error, SYSTEM (a file that cannot be written), OUT_OF_MEMORY. */
 MUSTER_API muster_status muster_graph_dump(muster_graph *graph, const char *path, muster_dump_format format);
 /* The same for the function that muster_graph_compile gave: the expressions as they are computed,
- * simplified, in this order; which of them are computed in groups; and, once it has been called, what
- * the master's latest call was like: sizes, the place of each value, and with
+ * simplified, in this order; which of them are computed in groups; and, once it has been called,
+ * what the master's latest call was like: sizes, the place of each value, and with
  * muster_graph_options.step_times the time of each step. Waits for running calls. Errors: also
  * INVALID_ARGUMENT (a function with another body), BAD_STATE (a closed runtime). Threads: any. */
 MUSTER_API MUSTER_NODISCARD muster_status muster_graph_dump_function(muster_function *function, const char *path,

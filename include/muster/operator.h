@@ -154,9 +154,9 @@ MUSTER_API muster_status muster_operator_destroy(muster_operator *made);
 /* ---- for callbacks ---- */
 
 /* An attribute of the application, in the member that its kind says: number; integer (an integer, a
- * dtype); integers and count (a list, sizes); text. In a rule and in a gradient a size may be one that
- * only a call knows; later all are numbers. The list or text belongs to the node. Errors: INVALID_ARGUMENT
- * (NULL, no such attribute). Threads: worker. */
+ * dtype); integers and count (a list, sizes); text. In a rule and in a gradient a size may be one
+ * that only a call knows; later all are numbers. The list or text belongs to the node. Errors:
+ * INVALID_ARGUMENT (NULL, no such attribute). Threads: worker. */
 MUSTER_API MUSTER_NODISCARD muster_status muster_operator_attribute_value(const muster_operator_node *node, const char *name,
                                                                           muster_attribute *value);
 /* The graph of the application; NULL while a compiled function runs. Threads: worker. */

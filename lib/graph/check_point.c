@@ -1,5 +1,5 @@
-/* The point at which a gradient is checked: sizes, and a value for each input and parameter that the
- * loss depends on. A function reads the values in f64, from wherever they are. */
+/* The point at which a gradient is checked: sizes, and a value for each input and parameter that
+ * the loss depends on. A function reads the values in f64, from wherever they are. */
 #include "check_private.h"
 
 #include <stdio.h>

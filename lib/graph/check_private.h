@@ -52,8 +52,8 @@ void mst_check_copy_end(mst_check_copy *copy);
 /* The function of the copy, whose outputs are set. */
 muster_status mst_check_compile(const mst_check_copy *copy, muster_function **function);
 
-/* check.c. Compares the gradients of the loss, a node of the copy, with respect to the leaves, which
- * are the inputs of the copy in their order. */
+/* check.c. Compares the gradients of the loss, a node of the copy, with respect to the leaves,
+ * which are the inputs of the copy in their order. */
 muster_status mst_check_compare(mst_check *check, const mst_check_copy *copy, muster_expr *loss, const mst_check_leaf *leaves,
                                 int32_t count, mst_check_worst *worst);
 

@@ -12,11 +12,6 @@ static const char where[] = "muster_graph_compile";
 
 /* ---- checks ---- */
 
-static bool dim_is_rows(const mst_graph *graph, mst_dim dim) {
-    const mst_monomial rows = {.factor = 1, .powers = {1}};
-    return memcmp(&graph->dims[dim], &rows, sizeof rows) == 0;
-}
-
 /* A bit for each size that a single axis of an input or a variable gives. */
 static uint32_t sizes_given(const mst_graph *graph) {
     uint32_t given = 0;
@@ -114,7 +109,7 @@ static int32_t output_mode(const mst_graph *graph, const mst_graph_port *port, m
     if (port->mode != MUSTER_AUTO) return port->mode;
     if (meaning == MUSTER_PER_WORKER) return MUSTER_AVG;
     /* one device: there is one value, which MAX takes as it is */
-    return port->node->type.ndim > 0 && dim_is_rows(graph, port->node->type.dims[0]) ? MUSTER_GATHER : MUSTER_MAX;
+    return port->node->type.ndim > 0 && mst_dim_is_rows(graph, port->node->type.dims[0]) ? MUSTER_GATHER : MUSTER_MAX;
 }
 
 static muster_status describe(mst_graph_program *program, const muster_graph_options *options, muster_function *function) {

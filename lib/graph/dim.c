@@ -108,6 +108,11 @@ mst_dim mst_dim_add(mst_graph *graph, mst_dim a, mst_dim b) {
     return dim_find(graph, &m);
 }
 
+bool mst_dim_is_rows(const mst_graph *graph, mst_dim dim) {
+    const mst_monomial rows = {.factor = 1, .powers = {1}};
+    return memcmp(&graph->dims[dim], &rows, sizeof rows) == 0;
+}
+
 int64_t mst_dim_constant(const mst_graph *graph, mst_dim dim) {
     static const int8_t none[MST_SIZES];
     return memcmp(graph->dims[dim].powers, none, sizeof none) == 0 ? graph->dims[dim].factor : -1;

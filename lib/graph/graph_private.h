@@ -171,6 +171,8 @@ mst_dim mst_dim_divide(mst_graph *graph, mst_dim a, mst_dim b);
 /* a + b, where both are multiples of the same product of sizes; else MST_DIM_NONE, with a
  * message. */
 mst_dim mst_dim_add(mst_graph *graph, mst_dim a, mst_dim b);
+/* Is it the size "rows" itself? */
+bool mst_dim_is_rows(const mst_graph *graph, mst_dim dim);
 /* The number, or -1 for a size that only a call knows. */
 int64_t mst_dim_constant(const mst_graph *graph, mst_dim dim);
 /* The size for these values of the named sizes; -1 if it overflows. */

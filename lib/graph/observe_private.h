@@ -4,8 +4,8 @@
 
 #include "program_private.h"
 
-/* observe.c. Names the steps for traces, if the runtime writes one or a profiler is attached. Between
- * mst_pool_enter and mst_pool_leave. Errors: OUT_OF_MEMORY. */
+/* observe.c. Names the steps for traces, if the runtime writes one or a profiler is attached.
+ * Between mst_pool_enter and mst_pool_leave. Errors: OUT_OF_MEMORY. */
 muster_status mst_graph_program_name_steps(mst_graph_program *program);
 /* The name of a node in traces and dumps. */
 static inline const char *mst_node_title(const muster_expr *node) { return node->name ? node->name : node->op->name; }

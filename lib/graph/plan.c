@@ -116,8 +116,8 @@ static muster_status place_result(mst_plan *plan, block *b, int32_t step, const 
     return MUSTER_OK;
 }
 
-/* Places the results of the step, and notes in which step each is used last: ends[s] begins the list
- * of step s. */
+/* Places the results of the step, and notes in which step each is used last: ends[s] begins the
+ * list of step s. */
 static muster_status place_results(mst_plan *plan, block *b, int32_t s, int32_t *ends) {
     const mst_graph_program_step *step = &plan->instance->steps[s];
     if (step->copy_from >= 0) return MUSTER_OK;

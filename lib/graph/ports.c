@@ -15,7 +15,8 @@ static muster_status port_add(mst_graph *graph, const char *where, mst_ports *po
     return MUSTER_OK;
 }
 
-/* `names` has those of the ports, and may have others: without the name there is no port to compare. */
+/* `names` has those of the ports, and may have others: without the name there is no port to
+ * compare. */
 static muster_status port_name(const mst_graph *graph, const char *where, const mst_ports *ports, const mst_names *names,
                                const char *name) {
     if (!name || !*name) return mst_error(MUSTER_INVALID_ARGUMENT, "%s: name: expected a name, received %s", where, name ? "\"\"" : "NULL");
@@ -177,8 +178,9 @@ static muster_status output_check(mst_graph *graph, const char *where, const cha
     if (mode != MUSTER_AUTO && mode != MUSTER_GATHER && mode != MUSTER_MASTER && (mode < MUSTER_SUM || mode > MUSTER_AVG))
         return mst_error(MUSTER_INVALID_ARGUMENT, "%s: output \"%.60s\": mode: expected MUSTER_AUTO or a muster_collect_mode, received %d",
                          where, name, (int)mode);
-    if (mode == MUSTER_GATHER && value->type.ndim == 0)
-        return mst_error(MUSTER_UNSUPPORTED, "%s: output \"%.60s\": mode: expected a value with rows for MUSTER_GATHER, received %s", where,
+    if (mode == MUSTER_GATHER && (value->type.ndim == 0 || !mst_dim_is_rows(graph, value->type.dims[0])))
+        return mst_error(MUSTER_UNSUPPORTED,
+                         "%s: output \"%.60s\": mode: expected a value whose axis 0 has MUSTER_ROWS for MUSTER_GATHER, received %s", where,
                          name, mst_node_text(value, NULL, text));
     if (mode >= MUSTER_SUM && mode <= MUSTER_AVG) return mst_reduction_check_as("mode", mode, value->type.dtype, where);
     return MUSTER_OK;

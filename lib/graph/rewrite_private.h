@@ -1,5 +1,5 @@
-/* Making expressions again with other operands, or by rules: one sweep over the nodes in the order of
- * their numbers, so that the operands of a node have been made again before it. */
+/* Making expressions again with other operands, or by rules: one sweep over the nodes in the order
+ * of their numbers, so that the operands of a node have been made again before it. */
 #ifndef MST_REWRITE_PRIVATE_H
 #define MST_REWRITE_PRIVATE_H
 
@@ -25,9 +25,9 @@ void mst_rewrite_use(mst_rewrite *rewrite, const muster_expr *root);
 muster_status mst_rewrite_sweep(mst_rewrite *rewrite);
 void mst_rewrite_end(mst_rewrite *rewrite);
 
-/* stable.c. A form of the node whose numbers are closer to the true ones, such as log_softmax(x) for
- * log(softmax(x)); NULL: none is known. *x becomes the operand of the new form: the nodes between the
- * two are passed over. */
+/* stable.c. A form of the node whose numbers are closer to the true ones, such as log_softmax(x)
+ * for log(softmax(x)); NULL: none is known. *x becomes the operand of the new form: the nodes
+ * between the two are passed over. */
 muster_expr *mst_stable_form(muster_expr *node, muster_expr **x);
 
 /* simplify.c. The nodes that outputs and updates need become simpler ones, which compute the same

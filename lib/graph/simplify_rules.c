@@ -1,5 +1,5 @@
-/* The rules by which a node becomes a simpler one. All but those of stable.c give the same bits. None
- * groups additions or multiplications anew: (a + b) + c stays, since a + (b + c) is rounded
+/* The rules by which a node becomes a simpler one. All but those of stable.c give the same bits.
+ * None groups additions or multiplications anew: (a + b) + c stays, since a + (b + c) is rounded
  * differently. None uses that a value is finite, or that 0 has no sign. */
 #include "rewrite_private.h"
 
@@ -21,7 +21,8 @@ bool mst_constant_value(const muster_expr *node, double *value) {
 
 static bool is_negative_zero(double value) { return value == 0 && signbit(value); }
 
-/* The value of a constant as its dtype holds it; false: a dtype whose arithmetic is not done here. */
+/* The value of a constant as its dtype holds it; false: a dtype whose arithmetic is not done
+ * here. */
 static bool held_value(const muster_expr *node, double *value) {
     if (!mst_constant_value(node, value)) return false;
     if (node->type.dtype == MUSTER_F32) *value = (double)(float)*value;

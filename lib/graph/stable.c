@@ -1,6 +1,7 @@
 /* Forms with closer numbers. Each is mathematically the same; what it avoids is an overflow, or a
- * difference or logarithm of a number near 1 that has lost its digits. The gradient is taken of these
- * forms, since its numbers are closer, too; the pass that simplifies a graph uses them as well. */
+ * difference or logarithm of a number near 1 that has lost its digits. The gradient is taken of
+ * these forms, since its numbers are closer, too; the pass that simplifies a graph uses them as
+ * well. */
 #include "rewrite_private.h"
 
 static bool is_one(const muster_expr *node) {
@@ -8,7 +9,8 @@ static bool is_one(const muster_expr *node) {
     return mst_constant_value(node, &value) && value == 1;
 }
 
-/* The operand that is added to the constant 1 of 1 + x or x + 1, in the shape of the sum; or NULL. */
+/* The operand that is added to the constant 1 of 1 + x or x + 1, in the shape of the sum; or
+ * NULL. */
 static muster_expr *added_to_one(const muster_expr *sum) {
     if (!mst_node_is(sum, MST_OPERATOR_add)) return NULL;
     muster_expr *other = is_one(sum->inputs[0]) ? sum->inputs[1] : is_one(sum->inputs[1]) ? sum->inputs[0] : NULL;

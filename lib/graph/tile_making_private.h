@@ -5,8 +5,8 @@
 
 #include "tile_private.h"
 
-/* How much of a value changes from tile to tile. A line is the tiles that differ only in the index of
- * the program's axis. */
+/* How much of a value changes from tile to tile. A line is the tiles that differ only in the index
+ * of the program's axis. */
 typedef enum mst_tile_variance {
     MST_TILE_ONE,    /* one element, which all tiles of a line share */
     MST_TILE_SHARED, /* a tile, which all tiles of a line share */

@@ -30,7 +30,8 @@ typedef struct mlp {
 
 int64_t mlp_parameter_count(void);
 
-/* A layer's weight, (inputs, outputs), begins at `begin` in the flat vector; behind it is the bias. */
+/* A layer's weight, (inputs, outputs), begins at `begin` in the flat vector; behind it is the
+ * bias. */
 typedef struct mlp_layer {
     int64_t inputs, outputs, begin;
 } mlp_layer;

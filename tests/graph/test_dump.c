@@ -1,5 +1,5 @@
-/* Dumps: the text of a graph and of its function, letter by letter; the same for Graphviz, read by a
- * small checker; steps in traces. */
+/* Dumps: the text of a graph and of its function, letter by letter; the same for Graphviz, read by
+ * a small checker; steps in traces. */
 #include "graph_fixture.h"
 #include "graph_private.h"
 
@@ -167,8 +167,8 @@ typedef struct dot_counts {
     int32_t nodes, edges, clusters, depth, most_depth;
 } dot_counts;
 
-/* Quotes and braces are closed, statements end with ";" (or a brace), both ends of each edge are nodes
- * with a label. */
+/* Quotes and braces are closed, statements end with ";" (or a brace), both ends of each edge are
+ * nodes with a label. */
 static void check_dot(const char *path, dot_counts *c) {
     char *text = file_text(path), names[200][24], words[3][24] = {{0}};
     int32_t named = 0, word = 0;

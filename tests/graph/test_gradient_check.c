@@ -1,6 +1,6 @@
-/* muster_gradient_check: right gradients pass at drawn and at given points; a wrong gradient is found,
- * and the message names the element, the two values and the operation; what cannot be checked is
- * refused. The wrong gradients are those of operators made here. */
+/* muster_gradient_check: right gradients pass at drawn and at given points; a wrong gradient is
+ * found, and the message names the element, the two values and the operation; what cannot be
+ * checked is refused. The wrong gradients are those of operators made here. */
 #include "graph_fixture.h"
 #include "graph_private.h"
 
@@ -121,7 +121,8 @@ static void a_wrong_gradient_is_found(void **state) {
     muster_expr *y = muster_graph_input(graph, "y", MUSTER_F32, MUSTER_SHAPE(3), MUSTER_BROADCAST);
     muster_expr *h = muster_expr_name(wrong_tanh(APPLY(graph, "multiply", x, y), "net.c:7"), "h");
     muster_expr *loss = APPLY(graph, "sum", APPLY(graph, "exp", APPLY(graph, "sin", h)));
-    /* at x = (0 0 0; 0 0 1.5), y = 1 only element (1, 2) is wrong, and only with respect to x and y */
+    /* at x = (0 0 0; 0 0 1.5), y = 1 only element (1, 2) is wrong, and only with respect to x and
+     * y */
     double values[2][3] = {{0}}, ones[3] = {1, 1, 1}, worst = 0;
     values[1][2] = 1.5;
     const double t = tanh(1.5), outer = exp(sin(t)) * cos(t), expected = outer * (1 - t * t), received = outer * (1 - 1.5 * 1.5);
@@ -148,8 +149,8 @@ static void a_wrong_gradient_is_found(void **state) {
     assert_ok(muster_graph_destroy(graph));
 }
 
-/* Only one element of 400 is wrong: a check of 100 in other places does not see it, one of all does;
- * tolerances above the error accept it. */
+/* Only one element of 400 is wrong: a check of 100 in other places does not see it, one of all
+ * does; tolerances above the error accept it. */
 static void elements_and_tolerances_are_as_given(void **state) {
     muster_graph *graph = graph_named(*state, "one of 400");
     muster_expr *x = muster_graph_input(graph, "x", MUSTER_F64, MUSTER_SHAPE(400), MUSTER_BROADCAST);

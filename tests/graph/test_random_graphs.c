@@ -380,7 +380,8 @@ typedef struct counts {
     int32_t uses[MST_OPERATORS], with_gradient, with_groups;
 } counts;
 
-/* `count`, if not NULL, gets the operations of the graph. fused: its groups are compiled for GPUs. */
+/* `count`, if not NULL, gets the operations of the graph. fused: its groups are compiled for
+ * GPUs. */
 static muster_function *compile(muster_runtime *runtime, uint64_t seed, variant kind, bool fused, inputs *in, counts *count) {
     building b = {.uses = count ? count->uses : NULL};
     muster_expr *gradients[INPUTS];

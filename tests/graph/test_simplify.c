@@ -18,8 +18,8 @@ static long double sigmoid(long double x) { return 1 / (1 + expl(-x)); }
 static long double rsqrt(long double x) { return 1 / sqrtl(x); }
 static long double squared(long double x) { return x * x; }
 
-/* In the place of a closed form: the numbers are equal, but a 0 may keep its sign, which the sum of one
- * element loses. */
+/* In the place of a closed form: the numbers are equal, but a 0 may keep its sign, which the sum of
+ * one element loses. */
 static long double equal_numbers(long double x) { return x; }
 
 typedef struct row {

@@ -263,8 +263,9 @@ static void an_output_that_is_not_wanted_is_not_computed(void **state) {
 
 /* ---- memory that runs out ---- */
 
-/* Each allocation of a function's first call fails once. The call says OUT_OF_MEMORY, also where the
- * memory was for the new value of a variable; the variable keeps its value, and the next call works. */
+/* Each allocation of a function's first call fails once. The call says OUT_OF_MEMORY, also where
+ * the memory was for the new value of a variable; the variable keeps its value, and the next call
+ * works. */
 static void a_failed_allocation_of_a_call_updates_nothing(void **state) {
     int32_t failed = 0;
     bool done = false;

@@ -85,7 +85,8 @@ muster_status mst_draft_ndim(mst_draft *draft, int32_t operand, int32_t ndim) {
                             mst_type_text(draft->graph, &node->type, text));
 }
 
-/* What the operands before this one broadcast to, without the first axes that only later ones have. */
+/* What the operands before this one broadcast to, without the first axes that only later ones
+ * have. */
 static mst_type broadcast_before(const mst_draft *draft, int32_t operand, const mst_type *all) {
     mst_type type = {.ndim = 0};
     for (int32_t i = 0; i < operand; i++)
