@@ -1,5 +1,6 @@
 /* Adds inputs, outputs, variables and updates to the description of a function. */
 #include "call_private.h"
+#include "hash_impl.h"
 
 #include <string.h>
 
@@ -23,8 +24,9 @@ static muster_status check_port(muster_function *function, const mst_port *ports
     if (!name || !*name)
         return mst_error(MUSTER_INVALID_ARGUMENT, "%s: name: expected a string, received %s", where, name ? "an empty one" : "NULL");
     MUSTER_TRY(mst_check_utf8(name, where, "name"));
+    const uint32_t hash = mst_text_hash(name, (int64_t)strlen(name));
     for (int64_t i = 0; i < count; i++)
-        if (strcmp(ports[i].name, name) == 0)
+        if (ports[i].hash == hash && strcmp(ports[i].name, name) == 0)
             return mst_error(MUSTER_INVALID_ARGUMENT,
                              "%s: name: expected a new name in function '%s', received '%s', that of position %lld", where, owner, name,
                              (long long)i);
@@ -41,6 +43,7 @@ static muster_status add_port(mst_port **ports, int64_t *count, int64_t *capacit
     const char *name = port.name;
     port.name = mst_strdup(name);
     if (!port.name) return mst_out_of_memory(where, (int64_t)strlen(name) + 1);
+    port.hash = mst_text_hash(name, (int64_t)strlen(name));
     (*ports)[(*count)++] = port;
     return MUSTER_OK;
 }
@@ -57,7 +60,7 @@ muster_status mst_describe_input(muster_function *function, const char *name, mu
     if (mode != MUSTER_BROADCAST && ndim == 0)
         return mst_error(MUSTER_INVALID_ARGUMENT, "%s: ndim of '%s': a scattered input has rows: expected at least 1, received 0", where,
                          name);
-    mst_port port = {(char *)name, dtype, ndim, mode, host};
+    mst_port port = {(char *)name, dtype, ndim, mode, host, 0};
     MUSTER_TRY(add_port(&function->inputs, &function->input_count, &function->input_capacity, port, where));
     function->scatters |= mode != MUSTER_BROADCAST;
     return MUSTER_OK;
@@ -85,7 +88,7 @@ muster_status mst_describe_output(muster_function *function, const char *name, m
     if (mode == MUSTER_GATHER && ndim == 0)
         return mst_error(MUSTER_INVALID_ARGUMENT, "%s: ndim of '%s': a gathered output has rows: expected at least 1, received 0", where,
                          name);
-    mst_port port = {(char *)name, dtype, ndim, mode, false};
+    mst_port port = {(char *)name, dtype, ndim, mode, false, 0};
     return add_port(&function->outputs, &function->output_count, &function->output_capacity, port, where);
 }
 

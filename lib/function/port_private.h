@@ -10,8 +10,9 @@ typedef struct mst_port {
     char *name;
     muster_dtype dtype;
     int32_t ndim;
-    int32_t mode; /* muster_input_mode without its flags, or muster_collect_mode */
-    bool host;    /* MUSTER_INPUT_HOST: the body reads the input in host memory */
+    int32_t mode;  /* muster_input_mode without its flags, or muster_collect_mode */
+    bool host;     /* MUSTER_INPUT_HOST: the body reads the input in host memory */
+    uint32_t hash; /* of the name */
 } mst_port;
 
 /* A variable that the function reads, writes or updates. */

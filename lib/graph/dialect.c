@@ -2,6 +2,7 @@
  * call the functions of these, so that a value has the same bits, fused or not. Shapes, strides and
  * addresses are parameters. */
 #include "dialect_private.h"
+#include "hash_impl.h"
 #include "op_impl.h"
 #include "tensor_impl.h"
 
@@ -182,12 +183,6 @@ typedef struct known {
     int32_t next; /* of the same slot, or -1 */
 } known;
 
-static uint32_t text_hash(const mst_string *text) { /* FNV-1a */
-    uint32_t hash = 2166136261u;
-    for (int64_t i = 0; i < text->length; i++) hash = (hash ^ (unsigned char)text->data[i]) * 16777619u;
-    return hash;
-}
-
 static int32_t kernel_find(const mst_fused_text *printed, const known *kernels, int32_t first, const mst_string *one, uint32_t hash) {
     for (int32_t k = first; k >= 0; k = kernels[k].next)
         if (kernels[k].hash == hash && kernels[k].length == one->length &&
@@ -203,7 +198,7 @@ static muster_status group_print(mst_fused_text *printed, const mst_fused_group 
     find_needs(&p);
     print_kernel(&p);
     MUSTER_TRY(p.status);
-    const uint32_t hash = text_hash(one);
+    const uint32_t hash = mst_text_hash(one->data, one->length);
     slot += hash & 1023;
     const int32_t found = kernel_find(printed, kernels, *slot, one, hash);
     printed->kernel_of[number] = found >= 0 ? found : printed->kernel_count;

@@ -1,13 +1,8 @@
 /* Expressions by their names: a hash table. */
 #include "graph_private.h"
+#include "hash_impl.h"
 
 #include <string.h>
-
-static uint32_t hash_name(const char *text, int32_t length) {
-    uint64_t hash = 0xcbf29ce484222325ull;
-    for (int32_t i = 0; i < length; i++) hash = (hash ^ (unsigned char)text[i]) * 0x100000001b3ull;
-    return (uint32_t)(hash >> 32) ^ (uint32_t)hash;
-}
 
 /* The slot of the name, or the free one where it belongs. The table has a free slot. */
 static mst_name *slot_of(mst_name *slots, int32_t size, const mst_name *name) {
@@ -32,7 +27,7 @@ static muster_status grow_names(mst_names *names) {
 }
 
 muster_status mst_names_add(mst_names *names, const char *text, int32_t length, muster_expr *node) {
-    const mst_name name = {.text = text, .length = length, .hash = hash_name(text, length), .node = node};
+    const mst_name name = {.text = text, .length = length, .hash = mst_text_hash(text, length), .node = node};
     if (2 * (names->used + 1) > names->size) MUSTER_TRY(grow_names(names));
     mst_name *slot = slot_of(names->slots, names->size, &name);
     if (slot->text) {
@@ -46,7 +41,7 @@ muster_status mst_names_add(mst_names *names, const char *text, int32_t length, 
 
 const mst_name *mst_names_find(const mst_names *names, const char *text, int32_t length) {
     if (!names->size) return NULL;
-    const mst_name name = {.text = text, .length = length, .hash = hash_name(text, length)};
+    const mst_name name = {.text = text, .length = length, .hash = mst_text_hash(text, length)};
     const mst_name *slot = slot_of(names->slots, names->size, &name);
     return slot->text ? slot : NULL;
 }
