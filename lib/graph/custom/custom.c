@@ -19,6 +19,7 @@ void muster_operator_options_init_sized(muster_operator_options *options, size_t
 /* ---- the end of an operator ---- */
 
 static void custom_free(mst_custom *custom) {
+    mst_custom_kernels_free(custom); /* nothing is left of them where custom_end has done it */
     mst_arena_free(&custom->memory);
     mst_free(custom);
 }
