@@ -150,7 +150,9 @@ def main():
         check_page(source, spec)
     work = pathlib.Path(os.getcwd()) / f"adding_{example.name}"
     shutil.rmtree(work, ignore_errors=True)
-    tree, build = work / "tree", work / "build"
+    # The build lies in the tree as that of the project does, so that ccache finds what the project has compiled.
+    tree = work / "tree"
+    build = tree / "build"
     tree.mkdir(parents=True)
     copy_tree(source, tree)
     git(tree, "init", "-q")
