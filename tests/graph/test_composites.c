@@ -234,14 +234,8 @@ static void gradients_at_kinks_are_finite(void **state) {
     assert_int_equal(compared, 17);
 }
 
-static int open_one_device(void **state) {
-    *state = graph_runtime("host:1");
-    return 0;
-}
-static int close_runtime(void **state) { return muster_runtime_close(*state) != MUSTER_OK; }
-
 int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(wrong_arguments_are_refused), cmocka_unit_test(rows_of_the_call_are_followed),
                                        cmocka_unit_test(wrong_indices_end_the_call), cmocka_unit_test(gradients_at_kinks_are_finite)};
-    return cmocka_run_group_tests(tests, open_one_device, close_runtime);
+    return cmocka_run_group_tests(tests, graph_open, graph_close);
 }

@@ -295,17 +295,11 @@ static void steps_are_in_traces(void **state) {
     free(text);
 }
 
-static int open_one_device(void **state) {
-    *state = graph_runtime("host:1");
-    return 0;
-}
-static int close_runtime(void **state) { return muster_runtime_close(*state) != MUSTER_OK; }
-
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_text_says_everything), cmocka_unit_test(times_are_there_if_asked_for),
         cmocka_unit_test(the_drawing_is_complete),  cmocka_unit_test(odd_graphs_and_files),
         cmocka_unit_test(steps_are_in_traces),
     };
-    return cmocka_run_group_tests(tests, open_one_device, close_runtime);
+    return cmocka_run_group_tests(tests, graph_open, graph_close);
 }

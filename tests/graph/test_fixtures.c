@@ -266,13 +266,7 @@ static void every_public_operation_has_a_case(void **state) {
     assert_int_equal(b.operand_count, ARRAYS); /* and every operand is used */
 }
 
-static int open_one_device(void **state) {
-    *state = graph_runtime("host:1");
-    return 0;
-}
-static int close_runtime(void **state) { return muster_runtime_close(*state) != MUSTER_OK; }
-
 int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(every_public_operation_has_a_case), cmocka_unit_test(results_are_those_of_numpy)};
-    return cmocka_run_group_tests(tests, open_one_device, close_runtime);
+    return cmocka_run_group_tests(tests, graph_open, graph_close);
 }

@@ -328,12 +328,6 @@ static void a_group_computes_what_is_wanted(void **state) {
     assert_ok(muster_function_destroy(function));
 }
 
-static int open_one_device(void **state) {
-    *state = graph_runtime("host:1");
-    return 0;
-}
-static int close_runtime(void **state) { return muster_runtime_close(*state) != MUSTER_OK; }
-
 int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(a_chain_is_one_group),
                                        cmocka_unit_test(a_single_operation_is_no_group),
@@ -351,5 +345,5 @@ int main(void) {
                                        cmocka_unit_test(a_group_has_8_results),
                                        cmocka_unit_test(steps_of_random_graphs_can_be_run_in_order),
                                        cmocka_unit_test(a_group_computes_what_is_wanted)};
-    return cmocka_run_group_tests(tests, open_one_device, close_runtime);
+    return cmocka_run_group_tests(tests, graph_open, graph_close);
 }

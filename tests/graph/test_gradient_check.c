@@ -270,7 +270,6 @@ static int open_two_devices(void **state) {
     *state = graph_runtime("host:2");
     return 0;
 }
-static int close_runtime(void **state) { return muster_runtime_close(*state) != MUSTER_OK; }
 
 int main(void) {
     const struct CMUnitTest tests[] = {
@@ -283,5 +282,5 @@ int main(void) {
         cmocka_unit_test(what_cannot_be_checked_is_refused),
         cmocka_unit_test(every_failed_allocation_is_said),
     };
-    return cmocka_run_group_tests(tests, open_two_devices, close_runtime);
+    return cmocka_run_group_tests(tests, open_two_devices, graph_close);
 }

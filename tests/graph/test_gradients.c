@@ -414,17 +414,11 @@ static void operations_without_a_gradient_say_why(void **state) {
     assert_ok(muster_graph_destroy(graph));
 }
 
-static int open_one_device(void **state) {
-    *state = graph_runtime("host:1");
-    return 0;
-}
-static int close_runtime(void **state) { return muster_runtime_close(*state) != MUSTER_OK; }
-
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(gradients_are_those_of_differences),     cmocka_unit_test(second_gradients_are_those_of_differences),
         cmocka_unit_test(every_operation_has_a_case_or_a_reason), cmocka_unit_test(gradients_pass_selections_and_conversions),
         cmocka_unit_test(operations_without_a_gradient_say_why),
     };
-    return cmocka_run_group_tests(tests, open_one_device, close_runtime);
+    return cmocka_run_group_tests(tests, graph_open, graph_close);
 }

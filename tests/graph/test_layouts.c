@@ -6,12 +6,6 @@
 
 enum { ROWS = 3, COLUMNS = 4, GUARD = 64 };
 
-static int open_one_device(void **state) {
-    *state = graph_runtime("host:1");
-    return *state ? 0 : -1;
-}
-static int close_runtime(void **state) { return muster_runtime_close(*state) == MUSTER_OK ? 0 : -1; }
-
 /* y = 2 x, and s = the sums of the rows of x. */
 static muster_function *doubles(muster_runtime *runtime) {
     muster_graph *graph;
@@ -134,5 +128,5 @@ int main(void) {
         cmocka_unit_test(outputs_have_the_strides_of_their_call),
         cmocka_unit_test(an_update_of_another_shape_is_refused),
     };
-    return cmocka_run_group_tests(tests, open_one_device, close_runtime);
+    return cmocka_run_group_tests(tests, graph_open, graph_close);
 }

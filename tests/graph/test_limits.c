@@ -97,16 +97,10 @@ static void a_deep_chain_needs_no_stack(void **state) {
     assert_true(mst_memory_live() - live <= 8);
 }
 
-static int open_one_device(void **state) {
-    *state = graph_runtime("host:1");
-    return 0;
-}
-static int close_runtime(void **state) { return muster_runtime_close(*state) != MUSTER_OK; }
-
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_limit_of_expressions),
         cmocka_unit_test(a_deep_chain_needs_no_stack),
     };
-    return cmocka_run_group_tests(tests, open_one_device, close_runtime);
+    return cmocka_run_group_tests(tests, graph_open, graph_close);
 }

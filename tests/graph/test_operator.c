@@ -817,13 +817,8 @@ static int open_runtime(void **state) {
     return 0;
 }
 
-static int close_runtime(void **state) {
-    assert_ok(muster_runtime_close(*state));
-    return 0;
-}
-
 int main(void) {
-#define TEST(name) cmocka_unit_test_setup_teardown(name, open_runtime, close_runtime)
+#define TEST(name) cmocka_unit_test_setup_teardown(name, open_runtime, graph_close)
     const struct CMUnitTest tests[] = {
         TEST(an_operator_is_applied_like_others),
         TEST(sizes_of_a_call_pass_through_the_rule),

@@ -325,13 +325,8 @@ static int open_runtime(void **state) {
     return 0;
 }
 
-static int close_runtime(void **state) {
-    assert_ok(muster_runtime_close(*state));
-    return 0;
-}
-
 int main(void) {
-#define TEST(name) cmocka_unit_test_setup_teardown(name, open_runtime, close_runtime)
+#define TEST(name) cmocka_unit_test_setup_teardown(name, open_runtime, graph_close)
     const struct CMUnitTest tests[] = {
         TEST(right_operators_pass),
         TEST(wrong_operators_are_caught),

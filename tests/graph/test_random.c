@@ -230,12 +230,6 @@ static void wrong_arguments_are_refused(void **state) {
     assert_int_equal(refused, 10);
 }
 
-static int open_one_device(void **state) {
-    *state = graph_runtime("host:1");
-    return 0;
-}
-static int close_runtime(void **state) { return muster_runtime_close(*state) != MUSTER_OK; }
-
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(rows_have_the_same_numbers_on_every_number_of_devices),
@@ -244,5 +238,5 @@ int main(void) {
         cmocka_unit_test(gradients_drop_what_dropout_dropped),
         cmocka_unit_test(wrong_arguments_are_refused),
     };
-    return cmocka_run_group_tests(tests, open_one_device, close_runtime);
+    return cmocka_run_group_tests(tests, graph_open, graph_close);
 }

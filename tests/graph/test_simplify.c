@@ -428,17 +428,11 @@ static void a_failed_compile_changes_no_output(void **state) {
     assert_true(mst_memory_live() - live <= 8);
 }
 
-static int open_one_device(void **state) {
-    *state = graph_runtime("host:1");
-    return 0;
-}
-static int close_runtime(void **state) { return muster_runtime_close(*state) != MUSTER_OK; }
-
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(each_rule_keeps_the_bits_or_is_closer), cmocka_unit_test(gradients_are_those_of_the_close_form),
         cmocka_unit_test(a_value_in_between_keeps_its_gradient), cmocka_unit_test(places_and_names_are_kept),
         cmocka_unit_test(a_failed_compile_changes_no_output),
     };
-    return cmocka_run_group_tests(tests, open_one_device, close_runtime);
+    return cmocka_run_group_tests(tests, graph_open, graph_close);
 }

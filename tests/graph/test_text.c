@@ -673,12 +673,6 @@ static void the_values_are_those_of_loops(void **state) {
     assert_ok(muster_function_destroy(function));
 }
 
-static int open_one_device(void **state) {
-    *state = graph_runtime("host:1");
-    return 0;
-}
-static int close_runtime(void **state) { return muster_runtime_close(*state) != MUSTER_OK; }
-
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(precedence_is_that_of_python),
@@ -697,5 +691,5 @@ int main(void) {
         cmocka_unit_test(every_failed_allocation_is_said),
         cmocka_unit_test(the_values_are_those_of_loops),
     };
-    return cmocka_run_group_tests(tests, open_one_device, close_runtime);
+    return cmocka_run_group_tests(tests, graph_open, graph_close);
 }

@@ -9,6 +9,13 @@ muster_runtime *graph_runtime(const char *devices) {
     return runtime;
 }
 
+int graph_open(void **state) {
+    *state = graph_runtime("host:1");
+    return 0;
+}
+
+int graph_close(void **state) { return muster_runtime_close(*state) != MUSTER_OK; }
+
 muster_expr *apply(muster_graph *graph, const char *operation, muster_expr *const *inputs, int32_t count,
                    const muster_attribute *attributes) {
     muster_expr *result;

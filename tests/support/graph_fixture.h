@@ -6,6 +6,9 @@
 #include "muster/graph.h"
 
 muster_runtime *graph_runtime(const char *devices);
+/* For cmocka_run_group_tests: *state is a runtime of one CPU device. */
+int graph_open(void **state);
+int graph_close(void **state);
 /* Applies an operation; fails the test if that fails. */
 muster_expr *apply(muster_graph *graph, const char *operation, muster_expr *const *inputs, int32_t count,
                    const muster_attribute *attributes);
