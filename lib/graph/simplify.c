@@ -1,7 +1,7 @@
 /* Simplifying the expressions of a graph before it becomes a function. */
 #include "rewrite_private.h"
 
-/* The nodes that compute the outputs and updates, in place of those that the program wrote. */
+/* Each output and each update gets the simpler node that computes its value. */
 static muster_status simplify_ports(mst_graph *graph) {
     mst_rewrite rewrite;
     mst_ports *const both[] = {&graph->outputs, &graph->updates};

@@ -75,8 +75,8 @@ static bool broadcasts(const muster_expr *node) {
     return node->op->elementwise && node->input_count > 1 && !mst_node_is(node, MST_OPERATOR_relu_gradient);
 }
 
-/* A constant becomes a number, and an operand that is repeated is repeated by the operation, if the
- * other operands have the everything shape. */
+/* The operation can repeat a smaller operand itself, if another operand has the shape of the
+ * result. So a constant becomes a number, and a repeated operand is taken as it was before. */
 static muster_expr *drop_repetition(muster_expr *node) {
     muster_expr *inputs[3];
     double value;

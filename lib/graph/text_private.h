@@ -105,8 +105,9 @@ typedef struct mst_text {
     int32_t depth;
     mst_token target; /* the name that the present statement gives to its value; length 0: none */
     mst_names names;  /* those given with the text, and those of its statements */
-    /* Of the text of an operator, what places of nodes begin with: the place of the operator. Such
-     * a text sees only the names that are given with it. "": another text. */
+    /* Where the program applied an operator, if this is the operator's own text; messages about its
+     * nodes begin with it. Such a text sees only the names that are given with it. "": any other
+     * text. */
     char inside[MST_TEXT_INSIDE];
 } mst_text;
 

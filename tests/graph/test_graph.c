@@ -128,9 +128,10 @@ static void plain_numbers_are_folded(void **state) {
     static const struct {
         const char *operation;
         double a, b, expected;
-    } rows[] = {{"add", 7, 2, 9},     {"subtract", 7, 2, 5}, {"multiply", 7, 2, 14},      {"divide", 7, 2, 3.5},   {"maximum", 7, 2, 7},
-                {"minimum", 7, 2, 2}, {"power", 7, 2, 49},   {"floor_divide", -7, 2, -4}, {"remainder", -7, 2, 1}, {"remainder", 7, -2, -1},
-                {"fmod", -7, 2, -1},  {"hypot", 3, 4, 5},    {"atan2", 0, 2, 0}};
+    } rows[] = {{"add", 7, 2, 9},        {"subtract", 7, 2, 5},       {"multiply", 7, 2, 14}, {"divide", 7, 2, 3.5},
+                {"maximum", 7, 2, 7},    {"minimum", 7, 2, 2},        {"power", 7, 2, 49},    {"floor_divide", -7, 2, -4},
+                {"remainder", -7, 2, 1}, {"remainder", 7, -2, -1},    {"fmod", -7, 2, -1},    {"hypot", 3, 4, 5},
+                {"atan2", 0, 2, 0},      {"floor_divide", 1, 0.1, 9}, {"remainder", -4, 2, 0}};
     enum { FOLDED = sizeof rows / sizeof *rows };
     int32_t folded = 0;
     muster_graph *graph = graph_named(*state, "numbers");
@@ -138,7 +139,7 @@ static void plain_numbers_are_folded(void **state) {
         assert_ptr_equal(
             APPLY(graph, rows[folded].operation, muster_graph_number(graph, rows[folded].a), muster_graph_number(graph, rows[folded].b)),
             muster_graph_number(graph, rows[folded].expected));
-    assert_int_equal(folded, 13);
+    assert_int_equal(folded, 15);
     assert_ok(muster_graph_destroy(graph));
 }
 
@@ -463,7 +464,6 @@ static int open_one_device(void **state) {
     *state = graph_runtime("host:1");
     return 0;
 }
-static int close_runtime(void **state) { return muster_runtime_close(*state) != MUSTER_OK; }
 
 int main(void) {
     const struct CMUnitTest tests[] = {
@@ -483,5 +483,5 @@ int main(void) {
         cmocka_unit_test(a_parameter_stands_in_for_an_input),
         cmocka_unit_test(every_failed_allocation_is_said),
     };
-    return cmocka_run_group_tests(tests, open_one_device, close_runtime);
+    return cmocka_run_group_tests(tests, open_one_device, graph_close);
 }

@@ -1,4 +1,5 @@
 /* Elementwise operations of two operands. */
+#include "division_impl.h"
 #include "elementwise_private.h"
 
 #include <math.h>
@@ -32,11 +33,9 @@ static double number_binary(muster_binary op, double a, double b) {
     case MUSTER_MINIMUM:
         return a < b || isnan(a) ? a : b;
     case MUSTER_FLOOR_DIVIDE:
-        return floor(a / b);
-    case MUSTER_REMAINDER: {
-        const double rest = fmod(a, b);
-        return rest != 0 && (rest < 0) != (b < 0) ? rest + b : rest;
-    }
+        return mst_floor_quotient(a, b);
+    case MUSTER_REMAINDER:
+        return mst_floor_remainder(a, b);
     case MUSTER_ATAN2:
         return atan2(a, b);
     case MUSTER_HYPOT:

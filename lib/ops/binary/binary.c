@@ -1,7 +1,7 @@
 #include "binary_private.h"
 
 #include "../vector_angles_private.h"
-#include "division_private.h"
+#include "division_impl.h"
 #include "power_private.h"
 
 #include <math.h>

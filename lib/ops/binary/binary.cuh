@@ -19,7 +19,7 @@ static inline double mst_binary_atan2(double a, double b) { return atan2(a, b); 
 static inline float mst_binary_hypot(float a, float b) { return hypotf(a, b); }
 static inline double mst_binary_hypot(double a, double b) { return hypot(a, b); }
 
-/* As in division_private.h. */
+/* As in division_impl.h. */
 template <typename C> static inline C mst_binary_floor_quotient(C a, C b) {
     if (b == 0) return a / b;
     C rest = mst_binary_fmod(a, b), quotient = mst_binary_rint((a - rest) / b);

@@ -1,7 +1,7 @@
 /* Division of floats as in Python and NumPy: floor(a / b), and the remainder that has the sign of
  * b. fmod is exact, so a quotient that a / b would round up to an integer, as 1 / 0.1, is not. */
-#ifndef MST_DIVISION_PRIVATE_H
-#define MST_DIVISION_PRIVATE_H
+#ifndef MST_DIVISION_IMPL_H
+#define MST_DIVISION_IMPL_H
 
 #include <math.h>
 
