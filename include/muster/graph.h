@@ -106,8 +106,9 @@ MUSTER_API muster_status muster_graph_update(muster_graph *graph, muster_variabl
 /* What a reduction over rows means on several devices. */
 typedef int32_t muster_graph_meaning;
 enum muster_graph_meaning_value {
-    /* What one device with all rows would compute. On a runtime with several devices, such a graph
-     * is refused with UNSUPPORTED in this version. */
+    /* What one device with all rows would compute, whatever the number of devices: Muster shares the
+     * work out, and exchanges values between the devices where that needs it
+     * (docs/devices-together.md). */
     MUSTER_ONE_DEVICE = 0,
     /* Each worker computes from its own rows; outputs and updates are collected by their modes. */
     MUSTER_PER_WORKER = 1
@@ -135,6 +136,10 @@ typedef struct muster_graph_options {
     /* 1: each call measures how long each step took, for muster_graph_dump_function. It costs two
      * readings of the clock per step; on a GPU the host waits for each step. */
     int32_t step_times;
+    /* With MUSTER_ONE_DEVICE on several devices: the number of rows that a call usually has. The
+     * cheapest way to share the work out is chosen for it; the results are the same but for
+     * rounding. 0: 128. */
+    int64_t rows;
 } muster_graph_options;
 MUSTER_API void muster_graph_options_init_sized(muster_graph_options *options, size_t size);
 static inline void muster_graph_options_init(muster_graph_options *options) { muster_graph_options_init_sized(options, sizeof *options); }

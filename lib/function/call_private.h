@@ -83,6 +83,7 @@ struct muster_function {
     mst_owned *owned; /* `user`, if the library ends it; else NULL */
     bool sealed;      /* the function has been called, so its description is complete */
     bool runs_without_rows, shards_together;
+    bool counts_without_rows; /* what the body computes without rows is collected, too */
     muster_default_stream default_stream;
     bool scatters, slices_variables;
     bool on_devices; /* some rank has a device with memory of its own */

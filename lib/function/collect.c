@@ -61,7 +61,7 @@ static muster_status prepare_unused(muster_worker *worker, muster_tensor like, m
 static muster_status prepare_reduced(mst_call *call, muster_worker *worker, mst_rank *rank, int64_t i) {
     muster_tensor view = call->function->plan.outputs[i];
     mst_part *part = &rank->shard->parts[i];
-    if (rank->body.rows == 0) return prepare_unused(worker, view, &rank->out[i]);
+    if (rank->body.rows == 0 && !call->function->counts_without_rows) return prepare_unused(worker, view, &rank->out[i]);
     MST_SET(part->direct, writes_directly(call, worker, i));
     view.byte_offset = 0;
     view.device = worker->rank;

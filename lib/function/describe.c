@@ -1,6 +1,7 @@
 /* Adds inputs, outputs, variables and updates to the description of a function. */
 #include "call_private.h"
 #include "hash_impl.h"
+#include "owner_impl.h"
 
 #include <string.h>
 
@@ -163,6 +164,12 @@ muster_status muster_function_update(muster_function *function, muster_variable 
 muster_status muster_function_set_runs_without_rows(muster_function *function, int32_t runs) {
     MUSTER_TRY(mst_describe_open(function, "muster_function_set_runs_without_rows"));
     function->runs_without_rows = runs != 0;
+    return mst_describe_close(function, MUSTER_OK);
+}
+
+muster_status mst_function_count_without_rows(muster_function *function) {
+    MUSTER_TRY(mst_describe_open(function, "muster_function_set_runs_without_rows"));
+    function->runs_without_rows = function->counts_without_rows = true;
     return mst_describe_close(function, MUSTER_OK);
 }
 

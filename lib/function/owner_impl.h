@@ -8,6 +8,10 @@
  * mst_function_leave. Errors: INVALID_ARGUMENT (another body; the message expects `what`),
  * BAD_STATE (a closed runtime). */
 muster_status mst_function_enter(muster_function *function, muster_body body, const char *where, const char *what, void **user);
+/* For functions whose workers compute values together: the body runs without rows, too, and what it
+ * computes then is collected, and updates variables, as with rows. Errors: as of
+ * muster_function_set_runs_without_rows. */
+muster_status mst_function_count_without_rows(muster_function *function);
 void mst_function_leave(muster_function *function);
 
 #endif

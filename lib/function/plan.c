@@ -141,7 +141,7 @@ static muster_status plan_shards(mst_call *call, const char *where, const muster
         }
         shard->first_row = next;
         shard->rows = rows;
-        shard->contributes = rows > 0;
+        shard->contributes = rows > 0 || function->counts_without_rows;
         shard->runs = rows > 0 || function->runs_without_rows;
         plan->contributors += shard->contributes;
         next += rows;

@@ -85,7 +85,7 @@ static muster_status call_run_slice(mst_call *call, muster_worker *worker, int64
     /* From here on host code reads outputs, and the next slice overwrites what this one has
      * read. */
     MUSTER_TRY(mst_worker_drain(worker));
-    if (begin < end) { /* outputs and updates of a slice without rows are ignored */
+    if (begin < end || call->function->counts_without_rows) { /* outputs and updates of a slice without rows are ignored */
         rank->run_weight += rank->body.weight;
         MUSTER_TRY(mst_outputs_accumulate(call, worker));
         MUSTER_TRY(mst_updates_accumulate(call, worker));
@@ -151,6 +151,7 @@ muster_status mst_call_run_rank(mst_call *call, muster_worker *worker) {
     MUSTER_TRY(call_run_shards(call, worker));
     rank->body.weight = rank->run_weight;
     MUSTER_TRY(mst_updates_finish(call, worker));
-    if (plan->repeatable && rank->body.rows > 0 && rank->shard->runs) rank->kept_plan = plan->number;
+    if (plan->repeatable && (rank->body.rows > 0 || call->function->counts_without_rows) && rank->shard->runs)
+        rank->kept_plan = plan->number;
     return mst_outputs_combine(call, worker);
 }

@@ -71,7 +71,7 @@ static muster_status prepare_update(muster_worker *worker, muster_variable *vari
     const muster_tensor current = mst_variable_tensor(variable, worker->rank);
     void *address;
     /* The value is ignored, and must not overwrite that of an earlier slice. */
-    if (rank->body.rows == 0 || update_is_taken(rank, &function->uses[use], part)) {
+    if ((rank->body.rows == 0 && !function->counts_without_rows) || update_is_taken(rank, &function->uses[use], part)) {
         MUSTER_TRY(mst_worker_scratch_bytes(worker, mst_tensor_bytes(current), &address));
     } else {
         MUSTER_TRY(mst_worker_store_reserve(worker, &part->value, mst_tensor_bytes(current)));

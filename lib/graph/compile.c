@@ -2,6 +2,7 @@
 #include "environment_impl.h"
 #include "observe_private.h"
 #include "options_impl.h"
+#include "owner_impl.h"
 #include "rewrite_private.h"
 #include "runtime_impl.h"
 
@@ -9,6 +10,9 @@
 #include <string.h>
 
 static const char where[] = "muster_graph_compile";
+
+/* Of a call, unless the program says it: the usual size of a minibatch. */
+enum { EXPECTED_ROWS = 128 };
 
 /* ---- checks ---- */
 
@@ -62,12 +66,13 @@ static muster_status check_graph(const mst_graph *graph, const muster_graph_opti
                          (int)options->meaning);
     if (graph->outputs.count + graph->updates.count == 0)
         return mst_error(MUSTER_INVALID_ARGUMENT, "%s: graph \"%s\": expected an output or an update, received none", where, graph->name);
-    if (options->meaning == MUSTER_ONE_DEVICE && (graph->runtime->size > 1 || graph->runtime->logical_shards))
-        return mst_error(
-            MUSTER_UNSUPPORTED,
-            "%s: graph \"%s\": options: meaning: expected MUSTER_PER_WORKER on a runtime with %s, since this version shares no graph "
-            "out, received MUSTER_ONE_DEVICE",
-            where, graph->name, graph->runtime->size > 1 ? "several devices" : "logical shards");
+    if (options->rows < 0)
+        return mst_error(MUSTER_INVALID_ARGUMENT, "%s: options: rows: expected 0 or more, received %lld", where, (long long)options->rows);
+    if (options->meaning == MUSTER_ONE_DEVICE && graph->runtime->logical_shards)
+        return mst_error(MUSTER_UNSUPPORTED,
+                         "%s: graph \"%s\": options: meaning: expected MUSTER_PER_WORKER on a runtime with logical shards, since this "
+                         "version does not compute the values of each shard apart, received MUSTER_ONE_DEVICE",
+                         where, graph->name);
     if (options->meaning == MUSTER_ONE_DEVICE) return MUSTER_OK;
     MUSTER_TRY(
         check_averages(&graph->outputs, "output", "MUSTER_GATHER, MUSTER_MASTER, MUSTER_MAX, MUSTER_MIN, MUSTER_PROD or MUSTER_SUM"));
@@ -106,10 +111,11 @@ static muster_status check_environment(muster_graph_options *known) {
 /* ---- the function ---- */
 
 static int32_t output_mode(const mst_graph *graph, const mst_graph_port *port, muster_graph_meaning meaning) {
-    if (port->mode != MUSTER_AUTO) return port->mode;
+    /* On several devices a mode other than MUSTER_AUTO means what it means on one. */
+    if (port->mode != MUSTER_AUTO && port->node->distribution.kind == MST_LOCAL) return port->mode;
     if (meaning == MUSTER_PER_WORKER) return MUSTER_AVG;
-    /* one device: there is one value, which MAX takes as it is */
-    return port->node->type.ndim > 0 && mst_dim_is_rows(graph, port->node->type.dims[0]) ? MUSTER_GATHER : MUSTER_MAX;
+    if (port->node->distribution.kind == MST_PARTIAL) return port->node->distribution.op;
+    return port->node->type.ndim > 0 && mst_dim_is_rows(graph, port->node->type.dims[0]) ? MUSTER_GATHER : MUSTER_MASTER;
 }
 
 static muster_status describe(mst_graph_program *program, const muster_graph_options *options, muster_function *function) {
@@ -188,12 +194,19 @@ static muster_status name_steps(mst_graph_program *program) {
     return status;
 }
 
+static bool is_distributed(const mst_graph *graph, const muster_graph_options *options) {
+    return options->meaning == MUSTER_ONE_DEVICE && graph->runtime->size > 1;
+}
+
 static muster_status program_fill(mst_graph_program *program, const muster_graph_options *options) {
-    const mst_graph *graph = program->graph;
+    mst_graph *graph = program->graph;
     program->input_count = graph->inputs.count;
     program->variable_count = graph->variables.count;
     program->output_count = graph->outputs.count;
     program->update_count = graph->updates.count;
+    program->distributed = is_distributed(graph, options);
+    for (int32_t i = 0; i < graph->inputs.count; i++) program->rows_given |= graph->inputs.items[i].mode != MUSTER_BROADCAST;
+    if (program->distributed) MUSTER_TRY(mst_graph_distribute(graph, options->rows ? options->rows : EXPECTED_ROWS));
     program->base_count = 1 + program->input_count + program->variable_count + program->output_count + program->update_count;
     if (!options->unfused) MUSTER_TRY(groups_make(program));
     MUSTER_TRY(mst_graph_program_order(program));
@@ -205,10 +218,15 @@ static muster_status program_fill(mst_graph_program *program, const muster_graph
     program->ranks = mst_alloc((size_t)graph->runtime->size * sizeof *program->ranks);
     if (!program->ranks) return mst_out_of_memory(where, (int64_t)sizeof *program->ranks);
     program->rank_count = graph->runtime->size;
+    for (int32_t at = 0; at < program->count; at++) program->exchanges |= mst_node_exchanges(program->order[at]);
     const size_t given = (size_t)(program->input_count + program->variable_count + program->update_count) + 1;
-    for (int32_t r = 0; r < program->rank_count; r++)
-        if (!(program->ranks[r].given = mst_alloc(given * sizeof(muster_tensor))))
-            return mst_out_of_memory(where, (int64_t)(given * sizeof(muster_tensor)));
+    const size_t edges = (size_t)graph->runtime->size + 1;
+    for (int32_t r = 0; r < program->rank_count; r++) {
+        program->ranks[r].given = mst_alloc(given * sizeof(muster_tensor));
+        program->ranks[r].row_edges = mst_alloc(edges * sizeof(int64_t));
+        if (!program->ranks[r].given || !program->ranks[r].row_edges)
+            return mst_out_of_memory(where, (int64_t)(given * sizeof(muster_tensor) + edges * sizeof(int64_t)));
+    }
     return MUSTER_OK;
 }
 
@@ -241,6 +259,7 @@ muster_status muster_graph_compile(muster_graph *handle, const muster_graph_opti
     MUSTER_TRY(muster_function_create_owned(graph->runtime, graph->name, &body, 1, program, mst_graph_program_destroy, &made));
     muster_status described = describe(program, &known, made);
     if (described == MUSTER_OK && find_placed(program)) described = muster_function_set_runs_without_rows(made, 1);
+    if (described == MUSTER_OK && program->distributed) described = mst_function_count_without_rows(made);
     if (described != MUSTER_OK) {
         char message[MST_MESSAGE_SIZE];
         mst_error_save(message);

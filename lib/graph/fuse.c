@@ -19,7 +19,8 @@ typedef struct fusing {
 static bool node_fuses(const muster_expr *node) { return node->op->elementwise != NULL; }
 
 static bool edge_fuses(const muster_expr *from, const muster_expr *to) {
-    return node_fuses(from) && node_fuses(to) && mst_same_dims(&from->type, &to->type);
+    return node_fuses(from) && node_fuses(to) && mst_same_dims(&from->type, &to->type) &&
+           mst_same_distribution(from->distribution, to->distribution);
 }
 
 /* Numbers are not operands of a node that may become a member: the loops take them as they are. */

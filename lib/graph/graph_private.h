@@ -64,6 +64,27 @@ typedef struct mst_type {
     mst_dim dims[MUSTER_MAX_DIMS];
 } mst_type;
 
+/* How the workers of a graph with MUSTER_ONE_DEVICE share a value. The dims of a type are those of
+ * the whole value. */
+typedef enum mst_distribution_kind {
+    MST_LOCAL = 0, /* the graph is not distributed: each worker has a value of its own */
+    MST_SAME,      /* every worker has the whole value */
+    /* Each worker has a part along `axis`. If the size of the axis has the factor `rows`, which then
+     * varies slowest, the parts are those of the call's rows; else they are even. */
+    MST_CUT,
+    MST_PARTIAL, /* every worker has a value of the whole shape; `op` combines them to the value */
+} mst_distribution_kind;
+typedef struct mst_distribution {
+    int8_t kind, axis;
+    int16_t op; /* muster_reduction */
+} mst_distribution;
+#define MST_DISTRIBUTED_SAME ((mst_distribution){.kind = MST_SAME})
+#define MST_DISTRIBUTED_CUT(along) ((mst_distribution){.kind = MST_CUT, .axis = (int8_t)(along)})
+#define MST_DISTRIBUTED_PARTIAL(by) ((mst_distribution){.kind = MST_PARTIAL, .op = (int16_t)(by)})
+static inline bool mst_same_distribution(mst_distribution a, mst_distribution b) {
+    return a.kind == b.kind && a.axis == b.axis && a.op == b.op;
+}
+
 enum { MST_RESULTS = 3, MST_GRAPH_ATTRIBUTES = 8, MST_GRAPH_OPERANDS = 8, MST_TEXT_ATTRIBUTE = 64 };
 struct muster_expr {
     mst_graph *graph;
@@ -79,6 +100,7 @@ struct muster_expr {
     int32_t input_count;
     uint32_t hash;
     int32_t at; /* inputs, variables: their index in the function; while compiling: the position */
+    mst_distribution distribution;
 };
 
 typedef struct mst_graph_port {
@@ -210,14 +232,22 @@ typedef struct mst_draft {
     int32_t count;
     mst_graph_value *values;
     mst_type types[MST_RESULTS];
+    mst_distribution distribution;
 } mst_draft;
+
+/* Who shares the values of a distributed graph in a run. */
+typedef struct mst_sharing {
+    int32_t rank, size;
+    const int64_t *row_edges; /* [size + 1]: worker r has the rows from row_edges[r] up to row_edges[r + 1] */
+} mst_sharing;
 
 /* What a step of a running program sees. */
 typedef struct mst_step_run {
     const muster_expr *node;
     const muster_tensor *const *in; /* NULL for an operand that is a number, which the operator takes from the node */
     muster_tensor *const *out;      /* "no tensor": not wanted */
-    const int64_t *sizes;           /* of mst_dim_value */
+    const int64_t *sizes;           /* of mst_dim_value; of a distributed node: those of the whole */
+    const mst_sharing *sharing;     /* of a distributed node */
     void **state;                   /* the operator's own, kept from run to run; NULL at first */
 } mst_step_run;
 
@@ -246,6 +276,13 @@ struct mst_operator {
     uint32_t flags;
     int32_t results;   /* 0: 1 */
     uint32_t in_place; /* a mask of operands: result 0 may have the same memory */
+    /* How the node can compute its results in the distribution `result`: operands[] becomes what
+     * each operand must be then. The same result may be made in several ways, numbered from 0 by
+     * `way`; false: there is no such way. All results have this distribution. A result that every
+     * worker has, made of such operands, is always possible, and is not asked for. NULL: there is
+     * no other way, or those of mst_distribute_elementwise. `run` sees operands and results in the
+     * shapes of the worker's part. */
+    bool (*distribute)(const muster_expr *node, mst_distribution result, int32_t way, mst_distribution *operands);
     /* Sets the types of the results. Errors: by mst_draft_refuse. */
     muster_status (*infer)(mst_draft *draft);
     /* A composite operation: makes nodes of other operations in place of one of its own. */

@@ -129,7 +129,12 @@ static muster_status custom_run_once(guard_step *g, int32_t again) {
         g->made[r].device = blocks[r].device;
         out[r] = &g->made[r];
     }
-    const mst_step_run run = {.node = g->step->node, .in = g->step->in, .out = out, .sizes = g->instance->sizes, .state = &g->step->state};
+    const mst_step_run run = {.node = g->step->node,
+                              .in = g->step->in,
+                              .out = out,
+                              .sizes = g->instance->sizes,
+                              .sharing = mst_instance_sharing(g->instance),
+                              .state = &g->step->state};
     MUSTER_TRY(g->step->node->op->run(g->worker, &run));
     for (int32_t r = 0; r < results; r++)
         if (g->step->out[r]->dtype) MUSTER_TRY(result_read(g, r, &blocks[r], pattern, &g->values[again][r]));
@@ -188,7 +193,8 @@ static muster_status custom_view_check(guard_step *g) {
     const muster_expr *node = g->step->node;
     if (!node->op->view || !g->step->out[0]->dtype) return MUSTER_OK;
     muster_tensor view = contiguous_like(&g->made[0]);
-    const mst_step_run run = {.node = node, .in = g->step->in, .out = g->step->out, .sizes = g->instance->sizes};
+    const mst_step_run run = {
+        .node = node, .in = g->step->in, .out = g->step->out, .sizes = g->instance->sizes, .sharing = mst_instance_sharing(g->instance)};
     bool outside = false;
     guard_copy values = {0};
     view.data = g->step->in[0]->data;

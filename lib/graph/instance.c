@@ -52,11 +52,18 @@ static muster_status sizes_refuse(const mst_graph_program *program, int32_t i, c
                      port->name, mst_type_text(program->graph, &port->node->type, expected), shape_print(given, received));
 }
 
+/* Of a distributed program the rows are those of all workers, and each has its part of what is cut. */
+static void local_shape(const mst_graph_program *program, const mst_instance *instance, const muster_expr *node, int64_t *shape) {
+    mst_local_shape(program->graph, &node->type, node->distribution, instance->sizes, &instance->sharing, shape);
+}
+
 /* The first use of a size gives its value; all others are compared. */
-static muster_status bind_sizes(const mst_graph_program *program, const muster_tensor *given, int64_t sizes[MST_SIZES]) {
+static muster_status bind_sizes(const mst_graph_program *program, const muster_tensor *given, mst_instance *instance) {
     const mst_graph *graph = program->graph;
+    int64_t *sizes = instance->sizes;
     const int32_t count = program->input_count + program->variable_count;
     for (int32_t s = 0; s < MST_SIZES; s++) sizes[s] = -1;
+    if (program->distributed) sizes[MST_SIZE_ROWS] = instance->sharing.row_edges[instance->sharing.size];
     for (int32_t i = 0; i < count; i++) {
         const mst_type *type = &given_port(program, i)->node->type;
         if (given[i].ndim != type->ndim) return sizes_refuse(program, i, &given[i]);
@@ -67,8 +74,10 @@ static muster_status bind_sizes(const mst_graph_program *program, const muster_t
     }
     for (int32_t i = 0; i < count; i++) {
         const mst_type *type = &given_port(program, i)->node->type;
+        int64_t expects[MUSTER_MAX_DIMS];
+        local_shape(program, instance, given_port(program, i)->node, expects);
         for (int32_t d = 0; d < type->ndim; d++) {
-            if (mst_dim_value(graph, type->dims[d], sizes) == given[i].shape[d]) continue;
+            if (expects[d] == given[i].shape[d]) continue;
             const int32_t size = single_size(graph, type->dims[d]);
             if (size < 0) return sizes_refuse(program, i, &given[i]);
             char received[MST_NODE_TEXT], expected[MST_NODE_TEXT];
@@ -104,12 +113,13 @@ static void find_needed(making *m) {
     }
 }
 
-static muster_status shape_of(const making *m, const mst_type *type, muster_tensor *tensor) {
+static muster_status shape_of(const making *m, const muster_expr *node, muster_tensor *tensor) {
+    const mst_type *type = &node->type;
     int64_t elements = 1;
     *tensor = (muster_tensor){.dtype = type->dtype, .ndim = type->ndim, .device = MUSTER_DEVICE_HOST};
     bool fits = true;
+    local_shape(m->program, m->instance, node, tensor->shape);
     for (int32_t d = type->ndim - 1; d >= 0; d--) {
-        tensor->shape[d] = mst_dim_value(m->program->graph, type->dims[d], m->instance->sizes);
         tensor->strides[d] = elements;
         fits = fits && tensor->shape[d] >= 0 && mst_multiply(elements, tensor->shape[d] > 0 ? tensor->shape[d] : 1, &elements);
     }
@@ -162,7 +172,7 @@ static muster_status step_add(making *m, const muster_expr *node, int32_t at) {
     for (int32_t r = 0; r < MST_RESULTS; r++) {
         const int32_t made = r == 0 ? at : m->program->results[at][r];
         if (made < 0 || !(r == 0 || m->needed[made])) continue;
-        if (r) MUSTER_TRY(shape_of(m, &m->program->order[made]->type, &m->instance->tensors[made]));
+        if (r) MUSTER_TRY(shape_of(m, m->program->order[made], &m->instance->tensors[made]));
         step_result(m, step, r, made, index);
     }
     for (int32_t i = 0; i < node->input_count; i++)
@@ -181,7 +191,7 @@ static muster_status group_add(making *m, const mst_fused_group *group) {
     for (int32_t r = 0; r < group->result_count; r++) {
         const int32_t at = p->position[group->members[group->results[r]]->id];
         if (m->needed[at] != USED_OUTSIDE) continue;
-        MUSTER_TRY(shape_of(m, &p->order[at]->type, &m->instance->tensors[at]));
+        MUSTER_TRY(shape_of(m, p->order[at], &m->instance->tensors[at]));
         step_result(m, step, r, at, index);
     }
     for (int32_t i = 0; i < group->operand_count; i++) {
@@ -208,7 +218,7 @@ static bool view_make(making *m, const muster_expr *node, int32_t at) {
     const muster_tensor *x = &m->instance->tensors[from];
     muster_tensor result = m->instance->tensors[at];
     result.byte_offset = x->byte_offset;
-    const mst_step_run run = {.node = node, .in = &x, .sizes = m->instance->sizes};
+    const mst_step_run run = {.node = node, .in = &x, .sizes = m->instance->sizes, .sharing = mst_instance_sharing(m->instance)};
     if (!node->op->view(&run, &result)) return false;
     m->instance->tensors[at] = result;
     m->plan.values[at] = m->plan.values[from];
@@ -228,7 +238,7 @@ static muster_status value_make(making *m, int32_t at, const muster_tensor *give
         return MUSTER_OK;
     }
     if (mst_program_group(p, node) >= 0) return group_member_add(m, at);
-    MUSTER_TRY(shape_of(m, &node->type, tensor));
+    MUSTER_TRY(shape_of(m, node, tensor));
     return view_make(m, node, at) ? MUSTER_OK : step_add(m, node, at);
 }
 
@@ -321,6 +331,13 @@ static bool instance_memory(making *m) {
     const mst_graph_program *p = m->program;
     mst_arena *memory = &m->instance->memory;
     const size_t values = (size_t)value_count(p), bases = (size_t)p->base_count;
+    int64_t *row_edges = NULL;
+    if (p->distributed) {
+        const mst_sharing *sharing = &p->ranks[m->rank].sharing;
+        if (!(row_edges = mst_arena_take(memory, (size_t)(sharing->size + 1) * sizeof *row_edges))) return false;
+        memcpy(row_edges, sharing->row_edges, (size_t)(sharing->size + 1) * sizeof *row_edges);
+        m->instance->sharing = (mst_sharing){.rank = sharing->rank, .size = sharing->size, .row_edges = row_edges};
+    }
     m->instance->given = mst_arena_take(memory, (size_t)(p->input_count + p->variable_count + 1) * sizeof(muster_tensor));
     m->instance->targets = mst_arena_take(memory, (size_t)(p->output_count + p->update_count + 1) * sizeof(muster_tensor));
     m->instance->tensors = mst_arena_take(memory, (values + 1) * sizeof(muster_tensor));
@@ -348,7 +365,7 @@ static muster_status group_prepare(const making *m, mst_graph_program_step *step
 static muster_status instance_fill(making *m, const muster_tensor *given) {
     const mst_graph_program *p = m->program;
     mst_instance *instance = m->instance;
-    MUSTER_TRY(bind_sizes(p, given, instance->sizes));
+    MUSTER_TRY(bind_sizes(p, given, instance));
     for (int32_t i = 0; i < p->input_count + p->variable_count; i++) instance->given[i] = given[i];
     for (int32_t o = 0; o < p->output_count; o++) instance->targets[o] = m->out[o];
     for (int32_t u = 0; u < p->update_count; u++) instance->targets[p->output_count + u] = m->updates[u];

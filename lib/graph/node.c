@@ -23,11 +23,13 @@ static uint32_t hash_draft(const mst_draft *draft) {
         hash = mix(mix(hash, bits_of(value->number)), (uint64_t)value->integer);
         for (int32_t i = 0; i < value->count; i++) hash = mix(hash, (uint64_t)value->list[i]);
     }
-    return mix(hash, (uint64_t)draft->types[0].dtype);
+    const mst_distribution *d = &draft->distribution;
+    return mix(hash, (uint64_t)draft->types[0].dtype | (uint64_t)d->kind << 8 | (uint64_t)d->axis << 16 | (uint64_t)d->op << 24);
 }
 
 static bool same_node(const muster_expr *node, const mst_draft *draft) {
     if (node->op != draft->op || node->input_count != draft->count || node->type.dtype != draft->types[0].dtype) return false;
+    if (!mst_same_distribution(node->distribution, draft->distribution)) return false;
     if (draft->count && memcmp(node->inputs, draft->inputs, (size_t)draft->count * sizeof *node->inputs) != 0) return false;
     for (int32_t a = 0; a < mst_operator_attribute_count(draft->op); a++) {
         const mst_graph_value *x = &node->values[a], *y = &draft->values[a];
@@ -154,6 +156,7 @@ muster_expr *mst_node_make(mst_draft *draft) {
         return graph->error;
     }
     node->hash = hash;
+    node->distribution = draft->distribution;
     if (!unique) {
         table_put(graph->table, graph->table_size, node);
         graph->table_used++;

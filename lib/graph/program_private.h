@@ -5,6 +5,7 @@
 #define MST_PROGRAM_PRIVATE_H
 
 #include "dialect_private.h"
+#include "distribution/distribution_private.h"
 
 /* Memory that a run brings along: one block of scratch memory, the inputs, the variables, the
  * outputs and the updates, numbered in this order. */
@@ -36,8 +37,9 @@ typedef struct mst_dead_range {
 } mst_dead_range;
 
 typedef struct mst_instance {
-    int64_t used; /* the clock of the last run */
-    int64_t sizes[MST_SIZES];
+    int64_t used;             /* the clock of the last run */
+    int64_t sizes[MST_SIZES]; /* of a distributed program: of the whole values */
+    mst_sharing sharing;      /* of a distributed program */
     /* Shapes and strides for which it was made. */
     muster_tensor *given;   /* [inputs + variables] */
     muster_tensor *targets; /* [outputs + updates]; "no tensor": an output that is not wanted */
@@ -60,12 +62,17 @@ typedef struct mst_graph_program_rank {
     mst_instance *last; /* of the last run */
     int64_t clock;
     muster_tensor *given; /* [inputs + variables] of the run that is being made */
+    mst_sharing sharing;  /* of a distributed program: of the last run */
+    int64_t *row_edges;   /* [workers + 1] */
     char padding[MST_CACHE_LINE];
 } mst_graph_program_rank;
 
 typedef struct mst_graph_program {
     mst_graph *graph;
     bool checked;            /* runs go through guard.c */
+    bool distributed;        /* the workers share the values of one device */
+    bool exchanges;          /* the workers meet in a run */
+    bool rows_given;         /* inputs are scattered, so that every worker knows the rows of all */
     bool unshared, all_rows; /* all_rows: slices would give other values */
     mst_fused_group *groups;
     int32_t *group_of; /* by id: the number of the node's group, -1: it has none; NULL: there are no groups */
@@ -109,6 +116,9 @@ muster_status mst_graph_program_order(mst_graph_program *program);
  * variables. Errors: those of the shapes, OUT_OF_MEMORY. */
 muster_status mst_instance_make(const mst_graph_program *program, int32_t rank, const muster_tensor *given, const muster_tensor *out,
                                 const muster_tensor *updates, mst_instance **instance);
+static inline const mst_sharing *mst_instance_sharing(const mst_instance *instance) {
+    return instance->sharing.size ? &instance->sharing : NULL;
+}
 void mst_instance_free(mst_instance *instance);
 
 /* plan.c: memory for values. */

@@ -1,6 +1,8 @@
 /* Running a program: the body of a compiled function. */
+#include "muster/communicator.h"
 #include "observe_private.h"
 #include "op_impl.h"
+#include "variable_impl.h"
 
 #include <string.h>
 
@@ -16,8 +18,13 @@ static bool same_layouts(const muster_tensor *made, const muster_tensor *given, 
     return true;
 }
 
-static bool fits(const mst_graph_program *program, const mst_instance *instance, const muster_tensor *given, const muster_tensor *out,
-                 const muster_tensor *updates) {
+static bool same_sharing(const mst_sharing *made, const mst_sharing *now) {
+    return made->size == now->size && memcmp(made->row_edges, now->row_edges, (size_t)(now->size + 1) * sizeof *now->row_edges) == 0;
+}
+
+static bool fits(const mst_graph_program *program, const mst_graph_program_rank *rank, const mst_instance *instance,
+                 const muster_tensor *given, const muster_tensor *out, const muster_tensor *updates) {
+    if (program->distributed && !same_sharing(&instance->sharing, &rank->sharing)) return false;
     return same_layouts(instance->given, given, program->input_count + program->variable_count) &&
            same_layouts(instance->targets, out, program->output_count) &&
            same_layouts(instance->targets + program->output_count, updates, program->update_count);
@@ -39,10 +46,10 @@ static mst_instance **instance_slot(mst_graph_program_rank *rank) {
 static muster_status instance_find(mst_graph_program *program, mst_graph_program_rank *rank, const muster_tensor *given,
                                    const muster_tensor *out, const muster_tensor *updates, mst_instance **found) {
     *found = rank->last;
-    if (!*found || !fits(program, *found, given, out, updates)) {
+    if (!*found || !fits(program, rank, *found, given, out, updates)) {
         *found = NULL;
         for (int32_t i = 0; i < MST_INSTANCES && !*found; i++)
-            if (rank->instances[i] && fits(program, rank->instances[i], given, out, updates)) *found = rank->instances[i];
+            if (rank->instances[i] && fits(program, rank, rank->instances[i], given, out, updates)) *found = rank->instances[i];
         if (!*found) {
             MUSTER_TRY(mst_instance_make(program, (int32_t)(rank - program->ranks), given, out, updates, found));
             *instance_slot(rank) = *found;
@@ -100,7 +107,12 @@ muster_status mst_graph_step_run(muster_worker *worker, mst_instance *instance, 
         return MUSTER_OK;
     }
     if (step->launch) return mst_fused_launch_run(worker, step->launch);
-    const mst_step_run run = {.node = step->node, .in = step->in, .out = step->out, .sizes = instance->sizes, .state = &step->state};
+    const mst_step_run run = {.node = step->node,
+                              .in = step->in,
+                              .out = step->out,
+                              .sizes = instance->sizes,
+                              .sharing = mst_instance_sharing(instance),
+                              .state = &step->state};
     return step->copy_from < 0 ? step->node->op->run(worker, &run) : muster_copy(worker, instance->tensors[step->copy_from], *step->out[0]);
 }
 
@@ -134,6 +146,38 @@ static muster_status steps_run_checked(muster_worker *worker, mst_instance *inst
     return MUSTER_OK;
 }
 
+/* row_edges[]: the sums of the workers' rows. */
+static muster_status sharing_gather(muster_worker *worker, int64_t rows, int64_t *row_edges) {
+    const int32_t size = muster_worker_size(worker);
+    const int64_t mark = muster_worker_scratch_mark(worker);
+    muster_tensor mine = muster_worker_scratch(worker, MUSTER_I64, 1, (const int64_t[]){1}),
+                  all = muster_worker_scratch(worker, MUSTER_I64, 1, (const int64_t[]){size});
+    MUSTER_TRY(muster_worker_write(worker, muster_tensor_make(MUSTER_I64, &rows, 1, (const int64_t[]){1}), mine));
+    MUSTER_TRY(muster_worker_all_gather(worker, muster_worker_communicator(worker), mine, all));
+    MUSTER_TRY(muster_worker_read(worker, all, muster_tensor_make(MUSTER_I64, row_edges + 1, 1, (const int64_t[]){size})));
+    for (int32_t r = 1; r <= size; r++) row_edges[r] += row_edges[r - 1];
+    return muster_worker_scratch_release(worker, mark);
+}
+
+/* Which rows each worker has: as the call distributes them, or as the workers tell each other. */
+static muster_status sharing_find(muster_worker *worker, const mst_graph_program *program, mst_graph_program_rank *rank,
+                                  const muster_tensor *given) {
+    const int32_t size = muster_worker_size(worker);
+    rank->sharing = (mst_sharing){.rank = muster_worker_rank(worker), .size = size, .row_edges = rank->row_edges};
+    if (size == 1) rank->sharing.rank = 0;
+    if (program->rows_given) {
+        const int64_t rows = muster_worker_total_rows(worker);
+        for (int32_t r = 0; r <= size; r++) rank->row_edges[r] = mst_edge(rows, size, r);
+        return MUSTER_OK;
+    }
+    for (int32_t r = 0; r <= size; r++) rank->row_edges[r] = 0;
+    for (int32_t v = 0; v < program->variable_count; v++) {
+        if (program->graph->variables.items[v].mode != MUSTER_USE_READ_SLICEABLE) continue;
+        return sharing_gather(worker, given[program->input_count + v].shape[0], rank->row_edges);
+    }
+    return MUSTER_OK;
+}
+
 static muster_status variables_read(muster_worker *worker, const mst_graph_program *program, muster_tensor *given, muster_tensor *updates) {
     for (int32_t v = 0; v < program->variable_count; v++) {
         given[program->input_count + v] = muster_worker_variable(worker, program->graph->variables.items[v].variable);
@@ -163,6 +207,7 @@ muster_status mst_graph_program_body(muster_worker *worker, const muster_tensor 
         MUSTER_TRY(variables_read(worker, program, rank->given, updates));
         given = rank->given;
     }
+    if (program->distributed) MUSTER_TRY(sharing_find(worker, program, rank, given));
     MUSTER_TRY(instance_find(program, rank, given, out, updates, &instance));
     MUSTER_TRY(bases_move(worker, program, instance, given, out, updates));
     if (program->checked) return steps_run_checked(worker, instance);
@@ -174,6 +219,7 @@ void mst_graph_program_destroy(void *user) {
     for (int32_t r = 0; program->ranks && r < program->rank_count; r++) {
         for (int32_t i = 0; i < MST_INSTANCES; i++) mst_instance_free(program->ranks[r].instances[i]);
         mst_free(program->ranks[r].given);
+        mst_free(program->ranks[r].row_edges);
     }
     mst_free(program->ranks);
     mst_fused_close(program->fused);

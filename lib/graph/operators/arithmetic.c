@@ -78,7 +78,13 @@ GRADIENT_BINARY(hypot, G(multiply, dy, G(divide, X, node)), G(multiply, dy, G(di
 
 #define gradient_floor_divide mst_gradient_zero
 
-#define BINARY(op_name, op, takes, text)                                               \
+/* The quotient of partial sums and a number that all workers have. */
+static bool distribute_divide(const muster_expr *node, mst_distribution result, int32_t way, mst_distribution *operands) {
+    if (result.kind == MST_CUT) return mst_distribute_elementwise(node, result, way, operands);
+    return way == 0 && mst_dtype_is_float(node->type.dtype) && mst_distribute_scaled(node, result, 0, operands);
+}
+
+#define BINARY(op_name, op, takes, ways, text)                                         \
     const mst_operator mst_operator_##op_name = {MST_ANY_OPERATOR(op_name, text),      \
                                                  .operation = (op),                    \
                                                  .elementwise = &mst_operation_binary, \
@@ -88,20 +94,21 @@ GRADIENT_BINARY(hypot, G(multiply, dy, G(divide, X, node)), G(multiply, dy, G(di
                                                  .in_place = 3,                        \
                                                  .expand = fold_binary,                \
                                                  .infer = infer_binary,                \
+                                                 .distribute = (ways),                 \
                                                  .run = run_binary,                    \
                                                  .gradient = gradient_##op_name}
-BINARY(add, MUSTER_ADD, MST_NUMBER_DTYPES, "a + b");
-BINARY(subtract, MUSTER_SUB, MST_NUMBER_DTYPES, "a - b");
-BINARY(multiply, MUSTER_MUL, MST_NUMBER_DTYPES, "a b");
-BINARY(divide, MUSTER_DIV, MST_NUMBER_DTYPES, "a / b; of integers, rounded towards zero");
-BINARY(maximum, MUSTER_MAXIMUM, MST_NUMBER_DTYPES, "the larger of a and b; of equals a has the gradient");
-BINARY(minimum, MUSTER_MINIMUM, MST_NUMBER_DTYPES, "the smaller of a and b; of equals a has the gradient");
-BINARY(power, MUSTER_POW, MST_FLOAT_DTYPES, "a to the power of b");
-BINARY(floor_divide, MUSTER_FLOOR_DIVIDE, MST_NUMBER_DTYPES, "a / b rounded down; the gradient is 0");
-BINARY(remainder, MUSTER_REMAINDER, MST_NUMBER_DTYPES, "a - b floor(a / b), with the sign of b");
-BINARY(fmod, MUSTER_FMOD, MST_NUMBER_DTYPES, "a - b trunc(a / b), with the sign of a");
-BINARY(atan2, MUSTER_ATAN2, MST_FLOAT_DTYPES, "the angle of the point (b, a)");
-BINARY(hypot, MUSTER_HYPOT, MST_FLOAT_DTYPES, "sqrt(a a + b b)");
+BINARY(add, MUSTER_ADD, MST_NUMBER_DTYPES, mst_distribute_sum, "a + b");
+BINARY(subtract, MUSTER_SUB, MST_NUMBER_DTYPES, mst_distribute_sum, "a - b");
+BINARY(multiply, MUSTER_MUL, MST_NUMBER_DTYPES, mst_distribute_product, "a b");
+BINARY(divide, MUSTER_DIV, MST_NUMBER_DTYPES, distribute_divide, "a / b; of integers, rounded towards zero");
+BINARY(maximum, MUSTER_MAXIMUM, MST_NUMBER_DTYPES, mst_distribute_elementwise, "the larger of a and b; of equals a has the gradient");
+BINARY(minimum, MUSTER_MINIMUM, MST_NUMBER_DTYPES, mst_distribute_elementwise, "the smaller of a and b; of equals a has the gradient");
+BINARY(power, MUSTER_POW, MST_FLOAT_DTYPES, mst_distribute_elementwise, "a to the power of b");
+BINARY(floor_divide, MUSTER_FLOOR_DIVIDE, MST_NUMBER_DTYPES, mst_distribute_elementwise, "a / b rounded down; the gradient is 0");
+BINARY(remainder, MUSTER_REMAINDER, MST_NUMBER_DTYPES, mst_distribute_elementwise, "a - b floor(a / b), with the sign of b");
+BINARY(fmod, MUSTER_FMOD, MST_NUMBER_DTYPES, mst_distribute_elementwise, "a - b trunc(a / b), with the sign of a");
+BINARY(atan2, MUSTER_ATAN2, MST_FLOAT_DTYPES, mst_distribute_elementwise, "the angle of the point (b, a)");
+BINARY(hypot, MUSTER_HYPOT, MST_FLOAT_DTYPES, mst_distribute_elementwise, "sqrt(a a + b b)");
 
 enum { INTEGERS = MST_NUMBER_DTYPES & ~MST_FLOAT_DTYPES };
 #define BITWISE(op_name, op, text)                                                     \

@@ -79,7 +79,10 @@ const mst_operator mst_operator_full = {MST_ANY_OPERATOR(full, "the value in eve
                                         .attributes = {{"shape", MST_VALUE_DIMS, .required = true},
                                                        {"value", MST_VALUE_NUMBER, .required = true},
                                                        {"dtype", MST_VALUE_DTYPE, .required = true}},
-                                        .infer = infer_full, .run = run_full, .no_gradient = is_leaf};
+                                        .infer = infer_full,
+                                        .distribute = mst_distribute_leaf,
+                                        .run = run_full,
+                                        .no_gradient = is_leaf};
 
 static muster_status infer_extent(mst_draft *draft) {
     draft->types[0] = (mst_type){.dtype = (muster_dtype)draft->values[1].integer};

@@ -122,5 +122,6 @@ const mst_operator mst_operator_negative = {MST_ANY_OPERATOR(negative, "-x"),
                                             .in_place = 1,
                                             .expand = fold_negative,
                                             .infer = mst_draft_same,
+                                            .distribute = mst_distribute_sum,
                                             .run = run_unary,
                                             .gradient = gradient_negative};

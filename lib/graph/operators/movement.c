@@ -103,11 +103,37 @@ static void gradient_reshape(mst_gradients *gradients, muster_expr *node, muster
     mst_gradient_add(gradients, node, 0, mst_reshape_to(dy, X->type.ndim, X->type.dims));
 }
 
+/* Where the axis `axis` of one shape begins in the other, which has as many elements: the axis before
+ * which there are the same axes. -1: within one. */
+static int32_t axis_beginning_with(const muster_expr *node, const mst_type *from, int32_t axis, const mst_type *to) {
+    mst_dim before = MST_DIM_ONE, at = MST_DIM_ONE;
+    for (int32_t d = 0; d < axis; d++) before = mst_dim_multiply(node->graph, before, from->dims[d]);
+    for (int32_t d = 0; d < to->ndim; d++) {
+        if (at == before && to->dims[d] != MST_DIM_ONE) return d;
+        at = mst_dim_multiply(node->graph, at, to->dims[d]);
+    }
+    return -1;
+}
+
+/* A part along an axis stays a part where the axis stays. Rows may be joined with axes behind them,
+ * and taken apart again. */
+static bool distribute_reshape(const muster_expr *node, mst_distribution result, int32_t way, mst_distribution *operands) {
+    operands[0] = result;
+    if (way) return false;
+    if (result.kind == MST_PARTIAL) return true;
+    const int32_t axis = axis_beginning_with(node, &node->type, result.axis, &X->type);
+    if (axis < 0) return false;
+    operands[0].axis = (int8_t)axis;
+    return X->type.dims[axis] == node->type.dims[result.axis] ||
+           (mst_axis_has_rows(node->graph, &X->type, axis) && mst_axis_has_rows(node->graph, &node->type, result.axis));
+}
+
 const mst_operator mst_operator_reshape = {MST_ANY_OPERATOR(reshape, "the elements of x in another shape"),
                                            .operands = {"x"},
                                            .attributes = {{"shape", MST_VALUE_DIMS, .required = true}},
                                            .expand = fold_reshape,
                                            .infer = infer_reshape,
+                                           .distribute = distribute_reshape,
                                            .view = view_reshape,
                                            .run = run_reshape,
                                            .gradient = gradient_reshape};
@@ -194,11 +220,19 @@ static void gradient_broadcast_to(mst_gradients *gradients, muster_expr *node, m
     mst_gradient_add(gradients, node, 0, dy); /* which sums it to the shape of x */
 }
 
+/* Whatever combines partial values combines their copies, too. */
+static bool distribute_broadcast_to(const muster_expr *node, mst_distribution result, int32_t way, mst_distribution *operands) {
+    if (result.kind == MST_CUT) return mst_distribute_elementwise(node, result, way, operands);
+    operands[0] = result;
+    return way == 0;
+}
+
 const mst_operator mst_operator_broadcast_to = {
     MST_ANY_OPERATOR(broadcast_to, "x repeated along its axes of size 1 and along new first axes"),
     .operands = {"x"},
     .attributes = {{"shape", MST_VALUE_DIMS, .required = true}},
     .infer = infer_broadcast_to,
+    .distribute = distribute_broadcast_to,
     .view = view_broadcast_to,
     .gradient = gradient_broadcast_to};
 
@@ -236,10 +270,15 @@ static void gradient_transpose(mst_gradients *gradients, muster_expr *node, must
     mst_gradient_add(gradients, node, 0, mst_axes_back(dy, node->values[0].list));
 }
 
+static bool distribute_transpose(const muster_expr *node, mst_distribution result, int32_t way, mst_distribution *operands) {
+    return way == 0 && mst_distribute_moved(node, result, node->values[0].list, operands);
+}
+
 const mst_operator mst_operator_transpose = {MST_ANY_OPERATOR(transpose, "x with its axes in another order, or in reverse"),
                                              .operands = {"x"},
                                              .attributes = {{"axes", MST_VALUE_LIST}},
                                              .infer = infer_transpose,
+                                             .distribute = distribute_transpose,
                                              .view = view_transpose,
                                              .gradient = gradient_transpose};
 

@@ -3,6 +3,7 @@
 #define MST_OPERATORS_PRIVATE_H
 
 #include "graph_private.h"
+#include "ways_private.h"
 
 #define MST_ANY_OPERATOR(op_name, text) .name = #op_name, .brief = text, .id = MST_OPERATOR_##op_name
 

@@ -91,12 +91,28 @@ static void gradient_matmul(mst_gradients *gradients, muster_expr *node, muster_
     if (mst_gradient_wanted(gradients, node, 1)) mst_gradient_add(gradients, node, 1, MST_APPLY(node->graph, matmul, swap_last(a), dy));
 }
 
+/* The axes of the result are those of one operand or of both; the inner axis may be cut, too: then
+ * each worker has partial sums. */
+static bool distribute_matmul(const muster_expr *node, mst_distribution result, int32_t way, mst_distribution *operands) {
+    const int32_t ndim = node->type.ndim, left = node->inputs[0]->type.ndim, right = node->inputs[1]->type.ndim;
+    if (result.kind == MST_PARTIAL && way > 0) return way < 3 && mst_distribute_scaled(node, result, way - 1, operands);
+    if (way || (result.kind == MST_PARTIAL && result.op != MUSTER_SUM)) return false;
+    if (result.kind == MST_CUT && result.axis < ndim - 2) return mst_distribute_elementwise(node, result, way, operands);
+    operands[0] = operands[1] = MST_DISTRIBUTED_SAME;
+    if (result.kind == MST_PARTIAL || result.axis == ndim - 2)
+        operands[0] = MST_DISTRIBUTED_CUT(result.kind == MST_PARTIAL ? left - 1 : left - 2);
+    if (result.kind == MST_PARTIAL || result.axis == ndim - 1)
+        operands[1] = MST_DISTRIBUTED_CUT(result.kind == MST_PARTIAL ? right - 2 : right - 1);
+    return true;
+}
+
 const mst_operator mst_operator_matmul = {
     MST_ANY_OPERATOR(matmul, "the product of matrices; axes before the last two are stacks, which broadcast"),
     .operands = {"a", "b"},
     .dtypes = MST_FLOAT_DTYPES,
     .expand = expand_matmul,
     .infer = infer_matmul,
+    .distribute = distribute_matmul,
     .run = run_matmul,
     .gradient = gradient_matmul};
 

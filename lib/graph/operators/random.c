@@ -60,6 +60,13 @@ typedef struct stream {
     uint64_t seed, first;
 } stream;
 
+/* The number of the first element of the worker's part among those of the whole value. */
+static uint64_t first_of_part(const mst_step_run *run) {
+    const mst_sharing *sharing = run->sharing;
+    const int64_t first = sharing->row_edges[sharing->rank], rows = sharing->row_edges[sharing->rank + 1] - first;
+    return run->node->distribution.kind == MST_CUT && rows ? (uint64_t)first * (uint64_t)(muster_tensor_count(*run->out[0]) / rows) : 0;
+}
+
 /* A value with rows begins at the number of this worker's first row times the elements of a row. A
  * call that scatters nothing knows no such number: each worker draws numbers of its own. */
 static muster_status stream_of(muster_worker *worker, const mst_step_run *run, int32_t key, int32_t step_operand, stream *s) {
@@ -74,7 +81,9 @@ static muster_status stream_of(muster_worker *worker, const mst_step_run *run, i
     s->seed = key_mix(s->seed, (uint64_t)muster_worker_slice(worker));
     if (type->ndim == 0 || !node->graph->dims[type->dims[0]].powers[MST_SIZE_ROWS]) return MUSTER_OK;
     const int64_t rows = run->sizes[MST_SIZE_ROWS];
-    if (rows != muster_worker_rows(worker))
+    if (run->sharing) {
+        s->first = first_of_part(run);
+    } else if (rows != muster_worker_rows(worker))
         s->seed = key_mix(s->seed, (uint64_t)muster_worker_rank(worker));
     else if (rows > 0)
         s->first = (uint64_t)muster_worker_first_row(worker) * (uint64_t)(muster_tensor_count(*run->out[0]) / rows);
@@ -103,6 +112,12 @@ static muster_status run_normal(muster_worker *worker, const mst_step_run *run) 
     return muster_random_normal(worker, s.seed, s.first, 0, 1, *run->out[0]);
 }
 
+/* Elements are numbered by rows. */
+static bool distribute_numbers(const muster_expr *node, mst_distribution result, int32_t way, mst_distribution *operands) {
+    if (result.kind != MST_CUT || result.axis || !mst_axis_has_rows(node->graph, &node->type, 0)) return false;
+    return mst_distribute_leaf(node, result, way, operands);
+}
+
 static const char is_constant[] = "it depends on nothing";
 #define NUMBERS(op_name, text)                                                                             \
     const mst_operator mst_operator_##op_name##_of_key = {                                                 \
@@ -111,6 +126,7 @@ static const char is_constant[] = "it depends on nothing";
         .attributes = {{"shape", MST_VALUE_DIMS}, {"key", MST_VALUE_INTEGER}, {"dtype", MST_VALUE_DTYPE}}, \
         .flags = MST_OPERATOR_HIDDEN,                                                                      \
         .infer = infer_numbers,                                                                            \
+        .distribute = distribute_numbers,                                                                  \
         .run = run_##op_name,                                                                              \
         .no_gradient = is_constant}
 NUMBERS(uniform, "numbers in [0, 1) for a key");

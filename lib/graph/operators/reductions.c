@@ -1,6 +1,8 @@
 /* Reductions over axes. */
 #include "operators_private.h"
 
+#include <math.h>
+
 enum { AXIS, KEEPDIMS };
 
 /* The kept form is the other one with a new shape. */
@@ -25,6 +27,71 @@ static muster_status infer_reduction(mst_draft *draft) {
     return MUSTER_OK;
 }
 
+/* The axis of x that is axis `axis` of the result. */
+static int32_t axis_kept(uint32_t mask, int32_t axis) {
+    int32_t d = 0;
+    for (;; d++)
+        if (!(mask >> d & 1) && axis-- == 0) return d;
+}
+
+/* A 64-bit integer that is larger than all others is no double, which partial minima would need. */
+static bool has_identity(const muster_expr *node) {
+    const muster_dtype dtype = node->type.dtype;
+    return node->op->operation != MUSTER_MIN || (dtype != MUSTER_I64 && dtype != MUSTER_U64);
+}
+
+/* Along an axis that stays, the result is cut as x is. Along one that is reduced, the workers have
+ * partial values; those of an average are their parts of its sum. */
+static bool distribute_reduction(const muster_expr *node, mst_distribution result, int32_t way, mst_distribution *operands) {
+    const uint32_t mask = mst_axes_mask(&node->values[AXIS], node->inputs[0]->type.ndim);
+    const int32_t combines = node->op->operation == MUSTER_AVG ? MUSTER_SUM : node->op->operation;
+    if (result.kind == MST_CUT) {
+        operands[0] = MST_DISTRIBUTED_CUT(axis_kept(mask, result.axis));
+        return way == 0;
+    }
+    if (result.op != combines || !has_identity(node)) return false;
+    operands[0] = result;
+    if (way == 0) return true;
+    for (int32_t d = 0; d < node->inputs[0]->type.ndim; d++)
+        if (mask >> d & 1 && --way == 0) {
+            operands[0] = MST_DISTRIBUTED_CUT(d);
+            return true;
+        }
+    return false;
+}
+
+static double identity_of(muster_reduction op, muster_dtype dtype) {
+    static const double highest[MST_DTYPE_COUNT] = {[MUSTER_BOOL] = 1,      [MUSTER_U8] = UINT8_MAX,  [MUSTER_U32] = UINT32_MAX,
+                                                    [MUSTER_I8] = INT8_MAX, [MUSTER_I16] = INT16_MAX, [MUSTER_I32] = INT32_MAX};
+    static const double lowest[MST_DTYPE_COUNT] = {
+        [MUSTER_I8] = INT8_MIN, [MUSTER_I16] = INT16_MIN, [MUSTER_I32] = INT32_MIN, [MUSTER_I64] = -0x1p63};
+    const bool is_float = mst_dtype_is_float(dtype);
+    if (op == MUSTER_MAX) return is_float ? -(double)INFINITY : lowest[dtype];
+    if (op == MUSTER_MIN) return is_float ? (double)INFINITY : highest[dtype];
+    return op == MUSTER_PROD;
+}
+
+/* The elements of the whole x that go into one of the result. */
+static int64_t total_length(const mst_step_run *run, uint32_t axes) {
+    const muster_expr *x = run->node->inputs[0];
+    int64_t length = 1;
+    for (int32_t d = 0; d < x->type.ndim; d++)
+        if (axes >> d & 1) length *= mst_dim_value(x->graph, x->type.dims[d], run->sizes);
+    return length;
+}
+
+/* A worker without elements brings what changes nothing, unless there are none at all. */
+static muster_status run_partial(muster_worker *worker, const mst_step_run *run, uint32_t axes, int64_t length) {
+    const muster_reduction op = run->node->op->operation;
+    const muster_tensor *x = run->in[0], *y = run->out[0];
+    const int64_t total = total_length(run, axes);
+    if (!length && total) return muster_fill(worker, identity_of(op, y->dtype), *y);
+    if (!length) return muster_reduce_axes(worker, op, *x, (int32_t)axes, *y);
+    MUSTER_TRY(mst_reduce_launch(worker, op, x, axes, y, length));
+    if (op != MUSTER_AVG || length == total) return MUSTER_OK;
+    return muster_binary_scalar(worker, MUSTER_MUL, *y, (double)length / (double)total, *y);
+}
+
 static muster_status run_reduction(muster_worker *worker, const mst_step_run *run) {
     const muster_expr *node = run->node;
     const muster_tensor *x = run->in[0], *y = run->out[0];
@@ -33,6 +100,7 @@ static muster_status run_reduction(muster_worker *worker, const mst_step_run *ru
     int64_t length = 1;
     for (int32_t d = 0; d < x->ndim; d++)
         if (axes >> d & 1) length *= x->shape[d];
+    if (node->distribution.kind == MST_PARTIAL) return run_partial(worker, run, axes, length);
     /* an average of nothing is refused */
     return length ? mst_reduce_launch(worker, node->op->operation, x, axes, y, length)
                   : muster_reduce_axes(worker, node->op->operation, *x, (int32_t)axes, *y);
@@ -76,6 +144,7 @@ static void gradient_extreme(mst_gradients *gradients, muster_expr *node, muster
                                                  .dtypes = (takes),                                                         \
                                                  .expand = expand_keepdims,                                                 \
                                                  .infer = infer_reduction,                                                  \
+                                                 .distribute = distribute_reduction,                                        \
                                                  .run = run_reduction,                                                      \
                                                  __VA_ARGS__}
 REDUCTION(sum, MUSTER_SUM, MST_NUMBER_DTYPES, "the sum over the axes, or over all", .gradient = gradient_sum);

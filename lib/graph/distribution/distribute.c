@@ -1,0 +1,302 @@
+/* Sharing a graph out: one sweep over the nodes that outputs and updates need, in the order of their
+ * numbers. Each node is made again with a distribution, and with operands in the distributions that
+ * its way needs. The cheapest way is taken, by the bytes that a worker receives for the operands,
+ * later for a result of partial values, and by the work that the workers do more than once. */
+#include "distribution_private.h"
+#include "variable_impl.h"
+
+#include <math.h>
+
+static const char where[] = "muster_graph_compile";
+
+/* A value may be needed in several distributions. */
+enum { COPIES = 4, WAYS = 8 };
+typedef struct copies {
+    muster_expr *nodes[COPIES]; /* the first is the one that was computed */
+    int32_t count;
+} copies;
+
+typedef struct distributing {
+    mst_graph *graph;
+    int32_t count, workers; /* count: of nodes when the sweep begins */
+    bool *used;
+    copies *made; /* by the id before */
+    int64_t sizes[MST_SIZES];
+} distributing;
+
+/* ---- costs ---- */
+
+static double elements_of(const distributing *d, const mst_type *type) {
+    double elements = 1;
+    for (int32_t a = 0; a < type->ndim; a++) {
+        const int64_t size = mst_dim_value(d->graph, type->dims[a], d->sizes);
+        elements *= size < 0 ? 0x1p62 : (double)size;
+    }
+    return elements;
+}
+
+static double bytes_of(const distributing *d, const mst_type *type) {
+    return elements_of(d, type) * (double)muster_dtype_size(type->dtype);
+}
+
+/* What the node costs a worker to compute, as the bytes that it could receive meanwhile: a core
+ * computes about 8 operations of a product while it receives a byte. */
+static double work_of(const distributing *d, const muster_expr *node) {
+    enum { OPERATIONS_PER_BYTE = 8 };
+    const mst_type *type = &node->type;
+    if (!mst_node_is(node, MST_OPERATOR_matmul)) return bytes_of(d, type);
+    const mst_type *a = &node->inputs[0]->type;
+    return 2 * elements_of(d, type) * (double)mst_dim_value(d->graph, a->dims[a->ndim - 1], d->sizes) / OPERATIONS_PER_BYTE;
+}
+
+/* ---- a value in another distribution ---- */
+
+static muster_expr *node_with(const muster_expr *node, muster_expr *const *inputs, mst_distribution distribution) {
+    mst_graph *graph = node->graph;
+    muster_expr **copy = mst_arena_take(&graph->arena, (size_t)(node->input_count + 1) * sizeof *copy);
+    if (!copy) {
+        (void)mst_graph_fail(graph, MUSTER_OUT_OF_MEMORY, "%s: out of memory", where);
+        return graph->error;
+    }
+    for (int32_t i = 0; i < node->input_count; i++) copy[i] = inputs[i];
+    mst_draft draft = {.graph = graph,
+                       .op = node->op,
+                       .inputs = copy,
+                       .count = node->input_count,
+                       .values = (mst_graph_value *)(uintptr_t)node->values,
+                       .distribution = distribution};
+    draft.types[0] = node->type;
+    for (int32_t r = 1; r < node->op->results; r++) draft.types[r] = node->more[r - 1];
+    graph->origin = node->origin;
+    graph->origin.next = NULL;
+    muster_expr *made = mst_node_make(&draft);
+    if (!mst_node_is_error(made) && made != node) mst_node_inherit(made, node, true);
+    return made;
+}
+
+static bool has_result_in(const muster_expr *node, mst_distribution result, int32_t way, mst_distribution *operands) {
+    if (node->op->flags & MST_OPERATOR_UNIQUE) return false;
+    if (node->op->distribute) return node->op->distribute(node, result, way, operands);
+    return node->op->elementwise && mst_distribute_elementwise(node, result, way, operands);
+}
+
+/* Can the node compute its result in this distribution at once, from the operands as they are? */
+static bool is_made_again(const muster_expr *node, mst_distribution wanted) {
+    mst_distribution operands[WAYS * MST_GRAPH_OPERANDS];
+    if (node->input_count > WAYS * MST_GRAPH_OPERANDS) return false;
+    if (mst_node_is(node, MST_OPERATOR_input) || mst_node_is(node, MST_OPERATOR_parameter)) return false;
+    for (int32_t i = 0; i < node->input_count; i++)
+        if (node->inputs[i]->distribution.kind != MST_SAME) return false;
+    if (wanted.kind == MST_SAME) return true;
+    if (!has_result_in(node, wanted, 0, operands)) return false;
+    for (int32_t i = 0; i < node->input_count; i++)
+        if (operands[i].kind != MST_SAME) return false;
+    return true;
+}
+
+/* The cheapest way from a copy of the value to the distribution: the bytes; *from becomes the copy.
+ * INFINITY: there is none. */
+static double conversion_cost(const distributing *d, const copies *value, mst_distribution wanted, int32_t *from) {
+    double best = INFINITY;
+    for (int32_t c = 0; c < value->count; c++) {
+        const muster_expr *node = value->nodes[c];
+        double cost = INFINITY;
+        if (mst_same_distribution(node->distribution, wanted) || is_made_again(node, wanted))
+            cost = 0;
+        else if (mst_exchange_between(node->distribution, wanted) >= 0)
+            cost = mst_exchange_bytes(node->distribution, wanted, bytes_of(d, &node->type), d->workers);
+        if (cost < best) {
+            best = cost;
+            *from = c;
+        }
+    }
+    return best;
+}
+
+static muster_expr *exchange_make(const muster_expr *node, mst_distribution wanted) {
+    mst_graph *graph = node->graph;
+    muster_expr *operand = (muster_expr *)(uintptr_t)node;
+    mst_draft draft = {.graph = graph,
+                       .op = mst_operators[mst_exchange_between(node->distribution, wanted)],
+                       .inputs = &operand,
+                       .count = 1,
+                       .distribution = wanted};
+    draft.types[0] = node->type;
+    graph->origin = node->origin;
+    graph->origin.next = NULL;
+    return mst_node_make(&draft);
+}
+
+static muster_expr *value_convert(const distributing *d, copies *value, mst_distribution wanted) {
+    int32_t from = 0;
+    for (int32_t c = 0; c < value->count; c++)
+        if (mst_same_distribution(value->nodes[c]->distribution, wanted)) return value->nodes[c];
+    if (conversion_cost(d, value, wanted, &from) == (double)INFINITY) return d->graph->error;
+    const muster_expr *node = value->nodes[from];
+    muster_expr *made = is_made_again(node, wanted) ? node_with(node, node->inputs, wanted) : exchange_make(node, wanted);
+    if (!mst_node_is_error(made) && value->count < COPIES) value->nodes[value->count++] = made;
+    return made;
+}
+
+/* ---- the way of a node ---- */
+
+static double way_cost(const distributing *d, const muster_expr *node, mst_distribution result, const mst_distribution *operands) {
+    double cost = work_of(d, node);
+    if (result.kind == MST_CUT) cost /= d->workers;
+    bool parts = result.kind == MST_CUT && mst_axis_has_rows(d->graph, &node->type, result.axis);
+    for (int32_t i = 0; i < node->input_count; i++) {
+        int32_t from = 0;
+        const copies *value = &d->made[node->inputs[i]->id];
+        parts = parts || value->nodes[0]->distribution.kind != MST_SAME;
+        cost += conversion_cost(d, value, operands[i], &from);
+    }
+    /* What every worker has, every worker computes, rather than a part that is gathered later. */
+    if (result.kind != MST_SAME && !parts) return INFINITY;
+    if (result.kind != MST_PARTIAL) return cost;
+    for (int32_t i = 0; i < node->input_count; i++) /* the work of products of parts is shared, too */
+        if (operands[i].kind == MST_CUT)
+            return cost + mst_exchange_bytes(result, MST_DISTRIBUTED_SAME, bytes_of(d, &node->type), d->workers) -
+                   work_of(d, node) * (d->workers - 1) / d->workers;
+    return cost + mst_exchange_bytes(result, MST_DISTRIBUTED_SAME, bytes_of(d, &node->type), d->workers);
+}
+
+typedef struct choice {
+    double cost;
+    mst_distribution result, *operands, *tried;
+} choice;
+
+static void try_way(const distributing *d, const muster_expr *node, mst_distribution result, choice *best) {
+    const double cost = way_cost(d, node, result, best->tried);
+    if (!(cost < best->cost)) return;
+    best->cost = cost;
+    best->result = result;
+    mst_distribution *operands = best->operands;
+    best->operands = best->tried;
+    best->tried = operands;
+}
+
+static void try_result(const distributing *d, const muster_expr *node, mst_distribution result, choice *best) {
+    for (int32_t way = 0; way < WAYS && has_result_in(node, result, way, best->tried); way++) try_way(d, node, result, best);
+}
+
+/* Rows first: of equal costs the first is taken. */
+static void choose(const distributing *d, const muster_expr *node, choice *best) {
+    static const int32_t reductions[] = {MUSTER_SUM, MUSTER_MAX, MUSTER_MIN, MUSTER_PROD};
+    for (int32_t rows = 1; rows >= 0; rows--)
+        for (int32_t a = 0; a < node->type.ndim; a++)
+            if (mst_axis_has_rows(d->graph, &node->type, a) == (rows == 1) && node->type.dims[a] != MST_DIM_ONE)
+                try_result(d, node, MST_DISTRIBUTED_CUT(a), best);
+    for (size_t r = 0; r < sizeof reductions / sizeof *reductions; r++) try_result(d, node, MST_DISTRIBUTED_PARTIAL(reductions[r]), best);
+    for (int32_t i = 0; i < node->input_count; i++) best->tried[i] = MST_DISTRIBUTED_SAME;
+    try_way(d, node, MST_DISTRIBUTED_SAME, best);
+}
+
+static muster_status node_distribute(distributing *d, muster_expr *node, choice *best, muster_expr **inputs) {
+    mst_graph *graph = d->graph;
+    copies *made = &d->made[node->id];
+    made->count = 1;
+    if (mst_node_is(node, MST_OPERATOR_input) || mst_node_is(node, MST_OPERATOR_parameter)) {
+        made->nodes[0] = node;
+        return MUSTER_OK;
+    }
+    best->cost = INFINITY;
+    if (mst_node_is(node, MST_OPERATOR_result)) { /* the others of its operation have the same */
+        best->result = best->operands[0] = d->made[node->inputs[0]->id].nodes[0]->distribution;
+    } else {
+        choose(d, node, best);
+    }
+    for (int32_t i = 0; i < node->input_count; i++) {
+        inputs[i] = value_convert(d, &d->made[node->inputs[i]->id], best->operands[i]);
+        if (mst_node_is_error(inputs[i])) return graph->latest;
+    }
+    made->nodes[0] = node_with(node, inputs, best->result);
+    return mst_node_is_error(made->nodes[0]) ? graph->latest : MUSTER_OK;
+}
+
+/* ---- the graph ---- */
+
+static void find_used(distributing *d) {
+    const mst_graph *graph = d->graph;
+    for (int32_t i = 0; i < graph->outputs.count; i++) d->used[graph->outputs.items[i].node->id] = true;
+    for (int32_t i = 0; i < graph->updates.count; i++) d->used[graph->updates.items[i].node->id] = true;
+    for (int32_t id = d->count - 1; id >= 0; id--)
+        for (int32_t i = 0; d->used[id] && i < graph->nodes[id]->input_count; i++) d->used[graph->nodes[id]->inputs[i]->id] = true;
+}
+
+/* Scattered inputs and variables with rows are cut at the rows; split variables where they are. */
+static void leaves_distribute(mst_graph *graph) {
+    for (int32_t i = 0; i < graph->inputs.count; i++) {
+        mst_graph_port *port = &graph->inputs.items[i];
+        port->node->distribution = port->mode == MUSTER_BROADCAST ? MST_DISTRIBUTED_SAME : MST_DISTRIBUTED_CUT(0);
+    }
+    for (int32_t i = 0; i < graph->variables.count; i++) {
+        mst_graph_port *port = &graph->variables.items[i];
+        port->node->distribution = port->mode == MUSTER_USE_READ_SLICEABLE ? MST_DISTRIBUTED_CUT(0) : MST_DISTRIBUTED_SAME;
+    }
+}
+
+/* A value with rows goes to the caller row by row, a sum of partial values as one; all others are
+ * brought to every worker first. */
+static mst_distribution output_distribution(const distributing *d, const muster_expr *node) {
+    const mst_distribution is = node->distribution;
+    if (node->type.ndim && mst_dim_is_rows(d->graph, node->type.dims[0])) return MST_DISTRIBUTED_CUT(0);
+    if (is.kind == MST_PARTIAL && !d->graph->runtime->logical_shards) return is;
+    return MST_DISTRIBUTED_SAME;
+}
+
+static mst_distribution update_distribution(const mst_graph *graph, const mst_graph_port *port) {
+    for (int32_t i = 0; i < graph->variables.count; i++)
+        if (graph->variables.items[i].variable == port->variable) return graph->variables.items[i].node->distribution;
+    if (port->node->type.ndim && mst_axis_has_rows(graph, &port->node->type, 0)) return MST_DISTRIBUTED_CUT(0);
+    return MST_DISTRIBUTED_SAME;
+}
+
+static muster_status port_distribute(distributing *d, mst_graph_port *port, mst_distribution wanted) {
+    muster_expr *node = value_convert(d, &d->made[port->node->id], wanted);
+    if (mst_node_is_error(node)) return d->graph->latest;
+    port->node = node;
+    return MUSTER_OK;
+}
+
+static muster_status distribute_all(distributing *d) {
+    mst_graph *graph = d->graph;
+    int32_t most = 1;
+    for (int32_t id = 0; id < d->count; id++)
+        if (d->used[id] && graph->nodes[id]->input_count > most) most = graph->nodes[id]->input_count;
+    muster_expr **inputs = mst_alloc((size_t)most * sizeof *inputs);
+    mst_distribution *tables = mst_alloc((size_t)most * 2 * sizeof *tables);
+    choice best = {.operands = tables, .tried = tables ? tables + most : NULL};
+    muster_status status = inputs && tables ? MUSTER_OK : mst_out_of_memory(where, (int64_t)most * (int64_t)sizeof *inputs);
+    for (int32_t id = 0; status == MUSTER_OK && id < d->count; id++)
+        if (d->used[id]) status = node_distribute(d, graph->nodes[id], &best, inputs);
+    for (int32_t i = 0; status == MUSTER_OK && i < graph->outputs.count; i++) {
+        mst_graph_port *port = &graph->outputs.items[i];
+        status = port_distribute(d, port, output_distribution(d, d->made[port->node->id].nodes[0]));
+    }
+    for (int32_t i = 0; status == MUSTER_OK && i < graph->updates.count; i++)
+        status = port_distribute(d, &graph->updates.items[i], update_distribution(graph, &graph->updates.items[i]));
+    mst_free(inputs);
+    mst_free(tables);
+    return status;
+}
+
+muster_status mst_graph_distribute(mst_graph *graph, int64_t rows) {
+    enum { NAMED_SIZE = 32 };
+    distributing d = {.graph = graph, .count = graph->node_count, .workers = graph->runtime->size};
+    for (int32_t s = 0; s < MST_SIZES; s++) d.sizes[s] = s == MST_SIZE_ROWS ? rows : NAMED_SIZE;
+    d.used = mst_alloc((size_t)d.count);
+    d.made = mst_alloc((size_t)d.count * sizeof *d.made);
+    muster_status status = d.used && d.made ? MUSTER_OK : mst_out_of_memory(where, (int64_t)d.count * (int64_t)sizeof *d.made);
+    if (status == MUSTER_OK) {
+        graph->simplifying = true;
+        leaves_distribute(graph);
+        find_used(&d);
+        status = distribute_all(&d);
+        graph->simplifying = false;
+        graph->origin = (mst_origin){0};
+        graph->status = MUSTER_OK; /* memory that runs out here spoils no expression of the program */
+    }
+    mst_free(d.used);
+    mst_free(d.made);
+    return status;
+}
