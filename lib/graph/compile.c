@@ -68,11 +68,6 @@ static muster_status check_graph(const mst_graph *graph, const muster_graph_opti
         return mst_error(MUSTER_INVALID_ARGUMENT, "%s: graph \"%s\": expected an output or an update, received none", where, graph->name);
     if (options->rows < 0)
         return mst_error(MUSTER_INVALID_ARGUMENT, "%s: options: rows: expected 0 or more, received %lld", where, (long long)options->rows);
-    if (options->meaning == MUSTER_ONE_DEVICE && graph->runtime->logical_shards)
-        return mst_error(MUSTER_UNSUPPORTED,
-                         "%s: graph \"%s\": options: meaning: expected MUSTER_PER_WORKER on a runtime with logical shards, since this "
-                         "version does not compute the values of each shard apart, received MUSTER_ONE_DEVICE",
-                         where, graph->name);
     if (options->meaning == MUSTER_ONE_DEVICE) return MUSTER_OK;
     MUSTER_TRY(
         check_averages(&graph->outputs, "output", "MUSTER_GATHER, MUSTER_MASTER, MUSTER_MAX, MUSTER_MIN, MUSTER_PROD or MUSTER_SUM"));
@@ -195,7 +190,7 @@ static muster_status name_steps(mst_graph_program *program) {
 }
 
 static bool is_distributed(const mst_graph *graph, const muster_graph_options *options) {
-    return options->meaning == MUSTER_ONE_DEVICE && graph->runtime->size > 1;
+    return options->meaning == MUSTER_ONE_DEVICE && (graph->runtime->size > 1 || graph->runtime->logical_shards);
 }
 
 static muster_status program_fill(mst_graph_program *program, const muster_graph_options *options) {
@@ -220,7 +215,7 @@ static muster_status program_fill(mst_graph_program *program, const muster_graph
     program->rank_count = graph->runtime->size;
     for (int32_t at = 0; at < program->count; at++) program->exchanges |= mst_node_exchanges(program->order[at]);
     const size_t given = (size_t)(program->input_count + program->variable_count + program->update_count) + 1;
-    const size_t edges = (size_t)graph->runtime->size + 1;
+    const size_t edges = (size_t)(graph->runtime->size + graph->runtime->logical_shards) + 2;
     for (int32_t r = 0; r < program->rank_count; r++) {
         program->ranks[r].given = mst_alloc(given * sizeof(muster_tensor));
         program->ranks[r].row_edges = mst_alloc(edges * sizeof(int64_t));
@@ -260,6 +255,7 @@ muster_status muster_graph_compile(muster_graph *handle, const muster_graph_opti
     muster_status described = describe(program, &known, made);
     if (described == MUSTER_OK && find_placed(program)) described = muster_function_set_runs_without_rows(made, 1);
     if (described == MUSTER_OK && program->distributed) described = mst_function_count_without_rows(made);
+    if (described == MUSTER_OK && program->distributed) described = muster_function_set_shards_together(made, 1);
     if (described != MUSTER_OK) {
         char message[MST_MESSAGE_SIZE];
         mst_error_save(message);

@@ -239,6 +239,11 @@ typedef struct mst_draft {
 typedef struct mst_sharing {
     int32_t rank, size;
     const int64_t *row_edges; /* [size + 1]: worker r has the rows from row_edges[r] up to row_edges[r + 1] */
+    /* With logical shards: shard s of this worker has the rows from shard_edges[s] up to
+     * shard_edges[s + 1], counted from the worker's first. A partial value has one more axis, the
+     * first, with a value for each shard. */
+    int32_t shards_here; /* 0: there are no logical shards */
+    const int64_t *shard_edges;
 } mst_sharing;
 
 /* What a step of a running program sees. */
@@ -260,6 +265,9 @@ enum {
     MST_OPERATOR_HIDDEN = 4,  /* made by the library only */
     /* the gradients of the results after the first belong to `gradient` too (mst_gradient_of) */
     MST_OPERATOR_ALL_GRADIENTS = 8,
+    /* An element of the result may be rounded otherwise if it is computed with other rows: with
+     * logical shards, those of each shard are computed apart. */
+    MST_OPERATOR_BY_SHARD = 16,
 };
 
 struct mst_operator {

@@ -113,16 +113,29 @@ static void find_needed(making *m) {
     }
 }
 
+/* A partial value for each logical shard, along a new first axis. */
+static bool shape_by_shard(muster_tensor *tensor, int32_t shards, int64_t *elements) {
+    for (int32_t d = tensor->ndim++; d > 0; d--) {
+        tensor->shape[d] = tensor->shape[d - 1];
+        tensor->strides[d] = tensor->strides[d - 1];
+    }
+    tensor->shape[0] = shards;
+    tensor->strides[0] = *elements;
+    return mst_multiply(*elements, shards, elements);
+}
+
 static muster_status shape_of(const making *m, const muster_expr *node, muster_tensor *tensor) {
     const mst_type *type = &node->type;
     int64_t elements = 1;
     *tensor = (muster_tensor){.dtype = type->dtype, .ndim = type->ndim, .device = MUSTER_DEVICE_HOST};
     bool fits = true;
+    const int32_t shards = m->instance->sharing.shards_here;
     local_shape(m->program, m->instance, node, tensor->shape);
     for (int32_t d = type->ndim - 1; d >= 0; d--) {
         tensor->strides[d] = elements;
         fits = fits && tensor->shape[d] >= 0 && mst_multiply(elements, tensor->shape[d] > 0 ? tensor->shape[d] : 1, &elements);
     }
+    if (shards && node->distribution.kind == MST_PARTIAL) fits = fits && shape_by_shard(tensor, shards, &elements);
     if (fits && elements <= INT64_MAX / 16) return MUSTER_OK;
     char text[MST_NODE_TEXT];
     return mst_error(MUSTER_OVERFLOW, "a value of shape %s has more elements than 64 bits count",
@@ -169,6 +182,7 @@ static muster_status step_add(making *m, const muster_expr *node, int32_t at) {
     const int32_t index = m->instance->step_count;
     mst_graph_program_step *step;
     MUSTER_TRY(step_begin(m, node, node->input_count, MST_RESULTS, &step));
+    step->by_shard = mst_step_is_by_shard(node, mst_instance_sharing(m->instance));
     for (int32_t r = 0; r < MST_RESULTS; r++) {
         const int32_t made = r == 0 ? at : m->program->results[at][r];
         if (made < 0 || !(r == 0 || m->needed[made])) continue;
@@ -334,9 +348,12 @@ static bool instance_memory(making *m) {
     int64_t *row_edges = NULL;
     if (p->distributed) {
         const mst_sharing *sharing = &p->ranks[m->rank].sharing;
-        if (!(row_edges = mst_arena_take(memory, (size_t)(sharing->size + 1) * sizeof *row_edges))) return false;
-        memcpy(row_edges, sharing->row_edges, (size_t)(sharing->size + 1) * sizeof *row_edges);
-        m->instance->sharing = (mst_sharing){.rank = sharing->rank, .size = sharing->size, .row_edges = row_edges};
+        const size_t edges = (size_t)sharing->size + 1 + (sharing->shards_here ? (size_t)sharing->shards_here + 1 : 0);
+        if (!(row_edges = mst_arena_take(memory, edges * sizeof *row_edges))) return false;
+        memcpy(row_edges, sharing->row_edges, edges * sizeof *row_edges);
+        m->instance->sharing = *sharing;
+        m->instance->sharing.row_edges = row_edges;
+        m->instance->sharing.shard_edges = row_edges + sharing->size + 1;
     }
     m->instance->given = mst_arena_take(memory, (size_t)(p->input_count + p->variable_count + 1) * sizeof(muster_tensor));
     m->instance->targets = mst_arena_take(memory, (size_t)(p->output_count + p->update_count + 1) * sizeof(muster_tensor));

@@ -16,6 +16,7 @@ typedef struct mst_graph_program_step {
     const mst_fused_group *group; /* NULL: the step computes one node */
     mst_tile_program *tile;       /* of a group on a CPU core */
     mst_fused_launch *launch;     /* of a group on a GPU */
+    bool by_shard;                /* once for each logical shard of the worker */
     int32_t copy_from;            /* >= 0: the step copies this value (a position) into an output or update */
     int32_t in_count, out_count;
     const muster_tensor **in; /* one for each operand */
@@ -63,7 +64,7 @@ typedef struct mst_graph_program_rank {
     int64_t clock;
     muster_tensor *given; /* [inputs + variables] of the run that is being made */
     mst_sharing sharing;  /* of a distributed program: of the last run */
-    int64_t *row_edges;   /* [workers + 1] */
+    int64_t *row_edges;   /* [workers + 1], then those of the shards */
     char padding[MST_CACHE_LINE];
 } mst_graph_program_rank;
 
@@ -141,6 +142,11 @@ typedef struct mst_plan {
 } mst_plan;
 /* Gives every buffer its offset. Errors: OUT_OF_MEMORY, OVERFLOW. */
 muster_status mst_plan_memory(mst_plan *plan);
+
+/* shards.c. Runs the step for each logical shard of the worker, with the parts of its operands and
+ * results that belong to the shard. */
+bool mst_step_is_by_shard(const muster_expr *node, const mst_sharing *sharing);
+muster_status mst_step_run_shards(muster_worker *worker, const mst_instance *instance, mst_graph_program_step *step);
 
 /* run.c */
 muster_status mst_graph_step_run(muster_worker *worker, mst_instance *instance, mst_graph_program_step *step);

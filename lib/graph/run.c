@@ -107,6 +107,7 @@ muster_status mst_graph_step_run(muster_worker *worker, mst_instance *instance, 
         return MUSTER_OK;
     }
     if (step->launch) return mst_fused_launch_run(worker, step->launch);
+    if (step->by_shard) return mst_step_run_shards(worker, instance, step);
     const mst_step_run run = {.node = step->node,
                               .in = step->in,
                               .out = step->out,
@@ -159,23 +160,37 @@ static muster_status sharing_gather(muster_worker *worker, int64_t rows, int64_t
     return muster_worker_scratch_release(worker, mark);
 }
 
+/* The shards of this worker. Rows that lie elsewhere than a call distributes them belong to none. */
+static muster_status sharing_find_shards(muster_worker *worker, mst_graph_program_rank *rank) {
+    mst_sharing *sharing = &rank->sharing;
+    const int32_t size = sharing->size, shards = muster_worker_shards(worker), first = muster_worker_shard(worker);
+    const int64_t rows = rank->row_edges[size];
+    int64_t *edges = rank->row_edges + size + 1;
+    for (int32_t r = 0; r <= size; r++)
+        if (rank->row_edges[r] != mst_edge(rows, size, r))
+            return mst_error(MUSTER_UNSUPPORTED,
+                             "muster_graph_parameter_rows: expected variables whose %lld rows are distributed as muster_variables_scatter "
+                             "does, so that logical shards are the same on any number of devices, received %lld rows on ranks 0 to %d",
+                             (long long)rows, (long long)rank->row_edges[r], (int)r - 1);
+    sharing->shards_here = muster_worker_shards_here(worker);
+    sharing->shard_edges = edges;
+    for (int32_t s = 0; s <= sharing->shards_here; s++) edges[s] = mst_edge(rows, shards, first + s) - rank->row_edges[sharing->rank];
+    return MUSTER_OK;
+}
+
 /* Which rows each worker has: as the call distributes them, or as the workers tell each other. */
 static muster_status sharing_find(muster_worker *worker, const mst_graph_program *program, mst_graph_program_rank *rank,
                                   const muster_tensor *given) {
     const int32_t size = muster_worker_size(worker);
     rank->sharing = (mst_sharing){.rank = muster_worker_rank(worker), .size = size, .row_edges = rank->row_edges};
     if (size == 1) rank->sharing.rank = 0;
-    if (program->rows_given) {
-        const int64_t rows = muster_worker_total_rows(worker);
-        for (int32_t r = 0; r <= size; r++) rank->row_edges[r] = mst_edge(rows, size, r);
-        return MUSTER_OK;
-    }
-    for (int32_t r = 0; r <= size; r++) rank->row_edges[r] = 0;
-    for (int32_t v = 0; v < program->variable_count; v++) {
+    for (int32_t r = 0; r <= size; r++) rank->row_edges[r] = program->rows_given ? mst_edge(muster_worker_total_rows(worker), size, r) : 0;
+    for (int32_t v = 0; v < program->variable_count && !program->rows_given; v++) {
         if (program->graph->variables.items[v].mode != MUSTER_USE_READ_SLICEABLE) continue;
-        return sharing_gather(worker, given[program->input_count + v].shape[0], rank->row_edges);
+        MUSTER_TRY(sharing_gather(worker, given[program->input_count + v].shape[0], rank->row_edges));
+        break;
     }
-    return MUSTER_OK;
+    return program->graph->runtime->logical_shards ? sharing_find_shards(worker, rank) : MUSTER_OK;
 }
 
 static muster_status variables_read(muster_worker *worker, const mst_graph_program *program, muster_tensor *given, muster_tensor *updates) {

@@ -22,6 +22,9 @@ typedef struct distributing {
     bool *used;
     copies *made; /* by the id before */
     int64_t sizes[MST_SIZES];
+    /* With logical shards nothing may depend on the number of devices: only rows are cut, partial
+     * values are combined at once, and costs are those of as many workers as there are shards. */
+    bool shards;
 } distributing;
 
 /* ---- costs ---- */
@@ -184,9 +187,11 @@ static void choose(const distributing *d, const muster_expr *node, choice *best)
     static const int32_t reductions[] = {MUSTER_SUM, MUSTER_MAX, MUSTER_MIN, MUSTER_PROD};
     for (int32_t rows = 1; rows >= 0; rows--)
         for (int32_t a = 0; a < node->type.ndim; a++)
-            if (mst_axis_has_rows(d->graph, &node->type, a) == (rows == 1) && node->type.dims[a] != MST_DIM_ONE)
+            if (mst_axis_has_rows(d->graph, &node->type, a) == (rows == 1) && node->type.dims[a] != MST_DIM_ONE && (rows || !d->shards))
                 try_result(d, node, MST_DISTRIBUTED_CUT(a), best);
-    for (size_t r = 0; r < sizeof reductions / sizeof *reductions; r++) try_result(d, node, MST_DISTRIBUTED_PARTIAL(reductions[r]), best);
+    const bool partial = !d->shards || (node->type.ndim < MUSTER_MAX_DIMS && node->input_count <= MST_GRAPH_OPERANDS);
+    for (size_t r = 0; r < sizeof reductions / sizeof *reductions && partial; r++)
+        try_result(d, node, MST_DISTRIBUTED_PARTIAL(reductions[r]), best);
     for (int32_t i = 0; i < node->input_count; i++) best->tried[i] = MST_DISTRIBUTED_SAME;
     try_way(d, node, MST_DISTRIBUTED_SAME, best);
 }
@@ -210,6 +215,8 @@ static muster_status node_distribute(distributing *d, muster_expr *node, choice 
         if (mst_node_is_error(inputs[i])) return graph->latest;
     }
     made->nodes[0] = node_with(node, inputs, best->result);
+    if (d->shards && best->result.kind == MST_PARTIAL && !mst_node_is_error(made->nodes[0]))
+        made->nodes[0] = exchange_make(made->nodes[0], MST_DISTRIBUTED_SAME);
     return mst_node_is_error(made->nodes[0]) ? graph->latest : MUSTER_OK;
 }
 
@@ -282,7 +289,9 @@ static muster_status distribute_all(distributing *d) {
 
 muster_status mst_graph_distribute(mst_graph *graph, int64_t rows) {
     enum { NAMED_SIZE = 32 };
-    distributing d = {.graph = graph, .count = graph->node_count, .workers = graph->runtime->size};
+    distributing d = {
+        .graph = graph, .count = graph->node_count, .workers = graph->runtime->size, .shards = graph->runtime->logical_shards > 0};
+    if (d.shards) d.workers = graph->runtime->logical_shards;
     for (int32_t s = 0; s < MST_SIZES; s++) d.sizes[s] = s == MST_SIZE_ROWS ? rows : NAMED_SIZE;
     d.used = mst_alloc((size_t)d.count);
     d.made = mst_alloc((size_t)d.count * sizeof *d.made);

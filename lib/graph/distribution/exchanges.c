@@ -140,7 +140,10 @@ static muster_status run_all_reduce(muster_worker *worker, const mst_step_run *r
     const int64_t mark = muster_worker_scratch_mark(worker);
     muster_tensor x;
     MUSTER_TRY(without_gaps(worker, run->in[0], &x));
-    MUSTER_TRY(muster_worker_all_reduce(worker, muster_worker_communicator(worker), op, x, *run->out[0]));
+    if (run->sharing->shards_here)
+        MUSTER_TRY(muster_worker_all_reduce_shards(worker, muster_worker_communicator(worker), op, x, *run->out[0]));
+    else
+        MUSTER_TRY(muster_worker_all_reduce(worker, muster_worker_communicator(worker), op, x, *run->out[0]));
     return muster_worker_scratch_release(worker, mark);
 }
 

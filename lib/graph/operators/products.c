@@ -110,6 +110,7 @@ const mst_operator mst_operator_matmul = {
     MST_ANY_OPERATOR(matmul, "the product of matrices; axes before the last two are stacks, which broadcast"),
     .operands = {"a", "b"},
     .dtypes = MST_FLOAT_DTYPES,
+    .flags = MST_OPERATOR_BY_SHARD,
     .expand = expand_matmul,
     .infer = infer_matmul,
     .distribute = distribute_matmul,

@@ -142,6 +142,7 @@ static void gradient_extreme(mst_gradients *gradients, muster_expr *node, muster
                                                  .operands = {"x"},                                                         \
                                                  .attributes = {{"axis", MST_VALUE_LIST}, {"keepdims", MST_VALUE_INTEGER}}, \
                                                  .dtypes = (takes),                                                         \
+                                                 .flags = MST_OPERATOR_BY_SHARD,                                            \
                                                  .expand = expand_keepdims,                                                 \
                                                  .infer = infer_reduction,                                                  \
                                                  .distribute = distribute_reduction,                                        \
