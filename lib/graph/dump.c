@@ -130,6 +130,28 @@ static void put_type(const dump *d, const muster_expr *node) {
     fprintf(d->file, " %s", node->type.dtype == MUSTER_DTYPE_NONE ? "number" : muster_dtype_name(node->type.dtype));
 }
 
+/* Of a distributed function: how the workers share the value, and what an exchange moves. */
+static void put_distribution(const dump *d, const muster_expr *node) {
+    char text[MST_DISTRIBUTION_TEXT];
+    if (!d->program || !d->program->distributed) return;
+    put_line_end(d);
+    fputs(mst_distribution_text(node->distribution, text), d->file);
+    if (!d->instance || !mst_node_exchanges(node)) return;
+    fprintf(d->file, ", receives %.0f bytes", mst_exchange_received(node, d->instance->sizes, d->instance->sharing.size));
+}
+
+/* What each worker receives in a call, on average. */
+static void put_exchanges(const dump *d) {
+    double bytes = 0;
+    int32_t count = 0;
+    for (int32_t at = 0; at < d->program->count; at++) {
+        if (d->steps[at] < 0 || !mst_node_exchanges(d->program->order[at])) continue;
+        bytes += mst_exchange_received(d->program->order[at], d->instance->sizes, d->instance->sharing.size);
+        count++;
+    }
+    fprintf(d->file, ", %d workers, each receives %.0f bytes in %d exchanges", (int)d->instance->sharing.size, bytes, (int)count);
+}
+
 static void put_places(const dump *d, const muster_expr *node) {
     char text[MST_NODE_TEXT];
     int32_t count = 0;
@@ -203,6 +225,7 @@ static void put_node(const dump *d, const muster_expr *node) {
         fprintf(d->file, "%%%d = ", (int)node->id);
     put_operation(d, node);
     put_type(d, node);
+    put_distribution(d, node);
     if (group >= 0 && !d->dot) fprintf(d->file, "  group %d", (int)group);
     if (d->steps) put_step(d, node);
     put_places(d, node);
@@ -226,6 +249,7 @@ static void put_head(const dump *d, int32_t count) {
         fprintf(d->file, ", %d steps, a block of %lld bytes", (int)d->instance->step_count, (long long)d->instance->arena_bytes);
         for (int32_t s = 0; s < d->graph->size_count; s++)
             if (d->instance->sizes[s] >= 0) fprintf(d->file, ", %s = %lld", d->graph->size_names[s], (long long)d->instance->sizes[s]);
+        if (d->program->distributed) put_exchanges(d);
     }
     fputc('\n', d->file);
 }

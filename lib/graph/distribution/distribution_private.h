@@ -25,6 +25,14 @@ double mst_exchange_bytes(mst_distribution from, mst_distribution to, double byt
 /* Is the node an exchange in which workers meet? */
 bool mst_node_exchanges(const muster_expr *node);
 
+/* ---- report.c ---- */
+
+enum { MST_DISTRIBUTION_TEXT = 24 };
+/* Such as "cut along 0". "" for a graph that is not distributed. */
+const char *mst_distribution_text(mst_distribution distribution, char text[MST_DISTRIBUTION_TEXT]);
+/* The bytes that each worker receives in an exchange, on average; 0 for another node. */
+double mst_exchange_received(const muster_expr *node, const int64_t sizes[MST_SIZES], int32_t workers);
+
 /* ---- distribute.c ---- */
 
 /* Every output and update of the graph gets the node that computes its value on this worker.
