@@ -24,6 +24,7 @@
 #include "muster/runtime.h"
 #include "muster/tensor.h"
 #include "muster/variable.h"
+#include "muster/worker.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -151,6 +152,42 @@ static inline void muster_graph_options_init(muster_graph_options *options) { mu
  * frozen graph), and those of muster_function_create. */
 MUSTER_API MUSTER_NODISCARD muster_status muster_graph_compile(muster_graph *graph, const muster_graph_options *options,
                                                                muster_function **function);
+
+/* ---- inside bodies ---- */
+
+/* Runs the graph of `function`, which muster_graph_compile gave, inside the body of another
+ * function, as one operation of this worker: on tensors of the worker, such as rows that the body
+ * has chosen. No other worker takes part. inputs[input_count] and outputs[output_count] are those
+ * of the function, with the dtypes and shapes of the graph: tensors on the worker's device (or in
+ * host memory, if that is the device), with any strides. An output has the shape of the value
+ * itself, whatever its mode: nothing is collected. It must not overlap another output, an input, or
+ * a variable that the graph uses. "No tensor": the output is not computed.
+ * Variables. The body's function has declared those that the graph reads
+ * (muster_function_variable), with MUSTER_USE_READ_WRITE those that it updates;
+ * muster_function_graph declares all. The graph reads what muster_worker_variable gives. New values
+ * are written into this worker's replica, and into no other, when all of the graph has run; what
+ * fails leaves every variable as it was, unless the device is lost.
+ * Random numbers (docs/expressions.md) are those of a call whose worker has these rows, if `rows`
+ * of the graph is the number of rows of the body (muster_worker_rows); else each worker draws its
+ * own, which depend on its rank. Runs of a loop draw different numbers if the graph's `step`
+ * differs.
+ * The memory that it takes is given back when it returns: a loop needs no more than its largest
+ * run, and runs with shapes that it has seen allocate nothing; each worker keeps up to 8.
+ * A function may be called and be run inside bodies, and a body may run several. It must live until
+ * the body returns, as muster_function_destroy sees to.
+ * Errors: INVALID_ARGUMENT (NULL, another count, a function of another runtime, a variable that is
+ * not declared so, memory of another device, an output that overlaps), DTYPE_MISMATCH,
+ * SHAPE_MISMATCH, UNSUPPORTED (a function with another body, a graph with muster_expr_place, one
+ * with MUSTER_ONE_DEVICE on a runtime with several devices or logical shards), BAD_STATE (outside a
+ * body, a function that has been destroyed, an operator that runs its own graph), OUT_OF_MEMORY,
+ * and those of the operations, whose message names the function and the place in the program.
+ * Threads: worker. */
+MUSTER_API MUSTER_NODISCARD muster_status muster_worker_run(muster_worker *worker, muster_function *function, const muster_tensor *inputs,
+                                                            int32_t input_count, const muster_tensor *outputs, int32_t output_count);
+/* Declares that the body of `function` runs `graph_function`, which muster_graph_compile gave: the
+ * variables of the latter, as muster_worker_run needs them. Errors: INVALID_ARGUMENT (NULL, a
+ * function with another body), and those of muster_function_describe. */
+MUSTER_API MUSTER_NODISCARD muster_status muster_function_graph(muster_function *function, muster_function *graph_function);
 
 /* ---- dumps ---- */
 

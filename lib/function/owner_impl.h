@@ -4,6 +4,8 @@
 
 #include "muster/function.h"
 
+#include <stdbool.h>
+
 /* *user = the `user` of a function whose body is `body`, and no call of the runtime runs until
  * mst_function_leave. Errors: INVALID_ARGUMENT (another body; the message expects `what`),
  * BAD_STATE (a closed runtime). */
@@ -13,5 +15,17 @@ muster_status mst_function_enter(muster_function *function, muster_body body, co
  * muster_function_set_runs_without_rows. */
 muster_status mst_function_count_without_rows(muster_function *function);
 void mst_function_leave(muster_function *function);
+
+/* Inside a body: *user = the `user` of another function of its runtime, whose body is `body`. It
+ * stays as long as the body runs, since the end of a function waits for running calls. Errors:
+ * INVALID_ARGUMENT (NULL, another runtime), UNSUPPORTED (another body; the message expects `what`),
+ * BAD_STATE (outside a body, a function that has been destroyed). */
+muster_status mst_function_inside(const muster_worker *worker, const muster_function *function, muster_body body, const char *where,
+                                  const char *what, void **user);
+/* Inside a body: the tensor of a variable that its function has declared, to be written too if
+ * `written`. Errors: INVALID_ARGUMENT (the message begins with `where` and says that function
+ * `name` needs the variable), BAD_STATE (outside a body). */
+muster_status mst_function_inside_variable(muster_worker *worker, const muster_variable *variable, bool written, const char *where,
+                                           const char *name, muster_tensor *tensor);
 
 #endif

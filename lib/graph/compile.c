@@ -207,6 +207,7 @@ static muster_status program_fill(mst_graph_program *program, const muster_graph
     MUSTER_TRY(mst_graph_program_order(program));
     MUSTER_TRY(check_sizes(program));
     MUSTER_TRY(check_places(program, options->meaning));
+    program->placed = find_placed(program);
     for (int32_t at = 0; at < program->count; at++)
         if (program->order[at]->op->compile) MUSTER_TRY(program->order[at]->op->compile(program->order[at]));
     MUSTER_TRY(name_steps(program));
@@ -214,7 +215,7 @@ static muster_status program_fill(mst_graph_program *program, const muster_graph
     if (!program->ranks) return mst_out_of_memory(where, (int64_t)sizeof *program->ranks);
     program->rank_count = graph->runtime->size;
     for (int32_t at = 0; at < program->count; at++) program->exchanges |= mst_node_exchanges(program->order[at]);
-    const size_t given = (size_t)(program->input_count + program->variable_count + program->update_count) + 1;
+    const size_t given = (size_t)(program->input_count + program->variable_count + 2 * program->update_count) + 1;
     const size_t edges = (size_t)(graph->runtime->size + graph->runtime->logical_shards) + 2;
     for (int32_t r = 0; r < program->rank_count; r++) {
         program->ranks[r].given = mst_alloc(given * sizeof(muster_tensor));
@@ -253,7 +254,7 @@ muster_status muster_graph_compile(muster_graph *handle, const muster_graph_opti
     muster_function *made;
     MUSTER_TRY(muster_function_create_owned(graph->runtime, graph->name, &body, 1, program, mst_graph_program_destroy, &made));
     muster_status described = describe(program, &known, made);
-    if (described == MUSTER_OK && find_placed(program)) described = muster_function_set_runs_without_rows(made, 1);
+    if (described == MUSTER_OK && program->placed) described = muster_function_set_runs_without_rows(made, 1);
     if (described == MUSTER_OK && program->distributed) described = mst_function_count_without_rows(made);
     if (described == MUSTER_OK && program->distributed) described = muster_function_set_shards_together(made, 1);
     if (described != MUSTER_OK) {

@@ -62,19 +62,21 @@ typedef struct mst_graph_program_rank {
     mst_instance *instances[MST_INSTANCES];
     mst_instance *last; /* of the last run */
     int64_t clock;
-    muster_tensor *given; /* [inputs + variables] of the run that is being made */
+    muster_tensor *given; /* [inputs + variables + updates] of the run that is being made, [updates] the replicas that inside.c writes */
     mst_sharing sharing;  /* of a distributed program: of the last run */
     int64_t *row_edges;   /* [workers + 1], then those of the shards */
+    bool running;         /* the steps run: an operator of the program must not run the same program */
     char padding[MST_CACHE_LINE];
 } mst_graph_program_rank;
 
 typedef struct mst_graph_program {
     mst_graph *graph;
-    bool checked;            /* runs go through guard.c */
-    bool distributed;        /* the workers share the values of one device */
-    bool exchanges;          /* the workers meet in a run */
-    bool rows_given;         /* inputs are scattered, so that every worker knows the rows of all */
-    bool unshared, all_rows; /* all_rows: slices would give other values */
+    bool checked;              /* runs go through guard.c */
+    bool distributed;          /* the workers share the values of one device */
+    bool exchanges;            /* the workers meet in a run */
+    bool rows_given;           /* inputs are scattered, so that every worker knows the rows of all */
+    bool unshared, all_rows;   /* all_rows: slices would give other values */
+    const muster_expr *placed; /* the first node that is placed on a device; NULL: none */
     mst_fused_group *groups;
     int32_t *group_of; /* by id: the number of the node's group, -1: it has none; NULL: there are no groups */
     int32_t group_count;
@@ -156,6 +158,10 @@ muster_status mst_graph_step_run(muster_worker *worker, mst_instance *instance, 
 muster_status mst_guard_begin(muster_worker *worker, const mst_instance *instance);
 muster_status mst_guard_step(muster_worker *worker, mst_instance *instance, int32_t index);
 
+/* Runs the program on tensors of the worker; `updates` are where new values of variables are
+ * written. Errors: those of the shapes, of scratch memory and of the steps. */
+muster_status mst_graph_program_run(muster_worker *worker, mst_graph_program *program, const muster_tensor *given, const muster_tensor *out,
+                                    const muster_tensor *updates);
 muster_status mst_graph_program_body(muster_worker *worker, const muster_tensor *in, muster_tensor *out, void *program);
 void mst_graph_program_destroy(void *program);
 

@@ -206,11 +206,28 @@ static muster_status variables_read(muster_worker *worker, const mst_graph_progr
     return MUSTER_OK;
 }
 
+static muster_status program_run(muster_worker *worker, mst_graph_program *program, mst_graph_program_rank *rank,
+                                 const muster_tensor *given, const muster_tensor *out, const muster_tensor *updates) {
+    mst_instance *instance;
+    MUSTER_TRY(instance_find(program, rank, given, out, updates, &instance));
+    MUSTER_TRY(bases_move(worker, program, instance, given, out, updates));
+    if (program->checked) return steps_run_checked(worker, instance);
+    return program->observed ? steps_observe(worker, program, instance) : steps_run(worker, instance);
+}
+
+muster_status mst_graph_program_run(muster_worker *worker, mst_graph_program *program, const muster_tensor *given, const muster_tensor *out,
+                                    const muster_tensor *updates) {
+    mst_graph_program_rank *rank = &program->ranks[muster_worker_rank(worker)];
+    rank->running = true;
+    const muster_status status = program_run(worker, program, rank, given, out, updates);
+    rank->running = false;
+    return status;
+}
+
 muster_status mst_graph_program_body(muster_worker *worker, const muster_tensor *in, muster_tensor *out, void *user) {
     mst_graph_program *program = user;
     mst_graph_program_rank *rank = &program->ranks[muster_worker_rank(worker)];
     muster_tensor *updates = rank->given + program->input_count + program->variable_count;
-    mst_instance *instance;
     if (program->all_rows && muster_worker_slices(worker) > 1)
         return mst_error(MUSTER_UNSUPPORTED,
                          "slices: expected 1, since an output or update of a graph with MUSTER_ONE_DEVICE is made of all rows, "
@@ -223,10 +240,7 @@ muster_status mst_graph_program_body(muster_worker *worker, const muster_tensor 
         given = rank->given;
     }
     if (program->distributed) MUSTER_TRY(sharing_find(worker, program, rank, given));
-    MUSTER_TRY(instance_find(program, rank, given, out, updates, &instance));
-    MUSTER_TRY(bases_move(worker, program, instance, given, out, updates));
-    if (program->checked) return steps_run_checked(worker, instance);
-    return program->observed ? steps_observe(worker, program, instance) : steps_run(worker, instance);
+    return mst_graph_program_run(worker, program, given, out, updates);
 }
 
 void mst_graph_program_destroy(void *user) {

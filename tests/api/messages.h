@@ -26,6 +26,7 @@ typedef struct messages_objects {
     muster_runtime *runtime, *other;
     muster_function *function; /* input "x" (n, 2), output "y" (2); not sealed */
     muster_function *body;     /* without arguments; its body runs the rows of workers */
+    muster_function *compiled; /* of a graph: input "x" (2), output "y" (2) */
     muster_variable *variable; /* (2, 2) */
     muster_kernel *kernel;     /* of a buffer and a size */
     muster_server *server;     /* one value of 4 elements */

@@ -510,7 +510,23 @@ static void communicators(muster_worker *w) {
     REFUSE(BAD_STATE, "group", muster_worker_group_end, w, NULL);
 }
 
+static void graphs(muster_worker *w) {
+    const operands o = make_operands();
+    muster_function *compiled = messages_of.compiled;
+    static float results[2];
+    const muster_tensor y = muster_f32(results, 2);
+    REFUSE(INVALID_ARGUMENT, "worker", muster_worker_run, NULL, compiled, &o.vector, 1, &y, 1);
+    REFUSE(INVALID_ARGUMENT, "function", muster_worker_run, w, NULL, &o.vector, 1, &y, 1);
+    REFUSE(UNSUPPORTED, "function", muster_worker_run, w, messages_of.function, &o.vector, 1, &y, 1);
+    REFUSE(INVALID_ARGUMENT, "inputs", muster_worker_run, w, compiled, NULL, 1, &y, 1);
+    REFUSE(INVALID_ARGUMENT, "input_count", muster_worker_run, w, compiled, &o.vector, 0, &y, 1);
+    REFUSE(INVALID_ARGUMENT, "inputs", muster_worker_run, w, compiled, &o.none, 1, &y, 1);
+    REFUSE(INVALID_ARGUMENT, "outputs", muster_worker_run, w, compiled, &o.vector, 1, NULL, 1);
+    REFUSE(INVALID_ARGUMENT, "output_count", muster_worker_run, w, compiled, &o.vector, 1, &y, 2);
+}
+
 void messages_workers(muster_worker *worker) {
+    graphs(worker);
     questions(worker);
     memory(worker);
     launches(worker);

@@ -334,6 +334,9 @@ static void dumping(void) {
     REFUSE_STATUS(INVALID_ARGUMENT, "function", muster_graph_dump_function, messages_of.function, "dump.txt", MUSTER_DUMP_TEXT);
     REFUSE_STATUS(INVALID_ARGUMENT, "path", muster_graph_dump_function, messages_of.function, NULL, MUSTER_DUMP_TEXT);
     REFUSE_STATUS(INVALID_ARGUMENT, "format", muster_graph_dump_function, messages_of.function, "dump.txt", -1);
+    REFUSE_STATUS(INVALID_ARGUMENT, "function", muster_function_graph, NULL, messages_of.compiled);
+    REFUSE_STATUS(INVALID_ARGUMENT, "graph_function", muster_function_graph, messages_of.function, NULL);
+    REFUSE_STATUS(INVALID_ARGUMENT, "function", muster_function_graph, messages_of.function, messages_of.function);
 }
 
 static void texts(muster_expr *foreign) {

@@ -98,6 +98,19 @@ static muster_status nothing(muster_worker *w, const muster_tensor *in, muster_t
     return MUSTER_OK;
 }
 
+static muster_function *compiled_function(muster_runtime *runtime) {
+    const muster_graph_options options = {.struct_size = sizeof options, .meaning = MUSTER_PER_WORKER};
+    static const int64_t two[] = {2};
+    muster_graph *graph;
+    muster_function *function;
+    assert_ok(muster_graph_create(runtime, "compiled", &graph));
+    muster_expr *x = muster_graph_input(graph, "x", MUSTER_F32, 1, two, MUSTER_BROADCAST);
+    assert_ok(muster_graph_output(graph, "y", muster_expr_parse(graph, "x * 2", "x", x), MUSTER_SUM));
+    assert_ok(muster_graph_compile(graph, &options, &function));
+    assert_ok(muster_graph_destroy(graph));
+    return function;
+}
+
 static void open_objects(void) {
     static float values[4];
     static const char source[] = "KERNEL void kernel_of_rows(GLOBAL_MEM ga_float *a, ga_size n) { MUSTER_EACH(i, n) a[i] *= 2; }";
@@ -111,6 +124,7 @@ static void open_objects(void) {
     assert_ok(muster_function_input(o->function, "x", MUSTER_F32, 2, MUSTER_SCATTER));
     assert_ok(muster_function_output(o->function, "y", MUSTER_F32, 1, MUSTER_SUM));
     assert_ok(muster_function_create(o->runtime, "body", run_rows, NULL, &o->body));
+    o->compiled = compiled_function(o->runtime);
     assert_ok(muster_kernel_create(o->runtime, "kernel_of_rows", source, (int32_t[]){MUSTER_PARAMETER_BUFFER, MUSTER_PARAMETER_SIZE}, 2,
                                    NULL, &o->kernel));
     assert_ok(muster_server_create(o->runtime, "server", &vector, 1, NULL, &o->server));
@@ -135,7 +149,7 @@ static void test_messages_name_function_and_argument(void **state) {
     assert_ok(muster_runtime_close(messages_of.runtime));
     print_message("%d rows\n", row_count);
     assert_int_equal(faults, 0);
-    assert_int_equal(row_count, 1959);
+    assert_int_equal(row_count, 1970);
 }
 
 /* ---- are there all rows? ---- */

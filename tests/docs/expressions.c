@@ -46,6 +46,54 @@ static void first(muster_runtime *rt) {
     EXPECT(means[1] > expected - 1e-5 && means[1] < expected + 1e-5);
 }
 
+/* snippet: passes */
+static muster_status passes(muster_worker *w, const muster_tensor *in, muster_tensor *out,
+                            void *user) {
+    (void)out;
+    for (int pass = 0; pass < 10; pass++)
+        for (int64_t row = 0; row + 2 <= muster_worker_rows(w); row += 2) {
+            const muster_tensor batch[] = {muster_tensor_slice(in[0], row, row + 2),
+                                           muster_tensor_slice(in[1], row, row + 2), in[2]};
+            muster_tensor loss = muster_tensor_none(); /* not computed */
+            MUSTER_TRY(muster_worker_run(w, user, batch, 3, &loss, 1));
+        }
+    return MUSTER_OK;
+}
+/* end of snippet */
+
+/* Each replica is trained with the rows of its worker alone. */
+static void inside(muster_runtime *rt, muster_function *step, muster_variable *w) {
+    float speed = 0.01f, zeros[K] = {0}, trained[K], changed[K];
+    const muster_tensor in[] = {muster_f32(x, N, K), muster_f32(targets, N), muster_f32(&speed)};
+    const int32_t last = muster_runtime_size(rt) - 1;
+    check(muster_variables_broadcast(&w, (muster_tensor[]){muster_f32(zeros, K)}, 1));
+    /* snippet: inside */
+    muster_function *loop;
+    check(muster_function_create(rt, "loop", passes, step, &loop));
+    check(muster_function_input(loop, "x", MUSTER_F32, 2, MUSTER_SCATTER));
+    check(muster_function_input(loop, "t", MUSTER_F32, 1, MUSTER_SCATTER));
+    check(muster_function_input(loop, "rate", MUSTER_F32, 0, MUSTER_BROADCAST));
+    check(muster_function_graph(loop, step));
+    check(muster_function_call(loop, in, 3, NULL, 0, NULL));
+    /* end of snippet */
+    double expected[K] = {0};
+    for (int pass = 0; pass < 10; pass++)
+        for (int batch = 0; batch < N / (last + 1); batch += 2) {
+            double gradient[K] = {0};
+            for (int row = batch; row < batch + 2; row++) {
+                double difference = -(double)targets[row];
+                for (int k = 0; k < K; k++) difference += (double)x[row][k] * expected[k];
+                for (int k = 0; k < K; k++) gradient[k] += difference * (double)x[row][k];
+            }
+            for (int k = 0; k < K; k++) expected[k] -= 0.01 * gradient[k];
+        }
+    check(muster_variable_get(w, 0, muster_f32(trained, K)));
+    check(muster_variable_get(w, last, muster_f32(changed, K)));
+    for (int k = 0; k < K; k++)
+        EXPECT((double)trained[k] > expected[k] - 1e-4 && (double)trained[k] < expected[k] + 1e-4);
+    EXPECT(last == 0 || memcmp(trained, changed, sizeof trained) != 0);
+}
+
 static void train(muster_runtime *rt) {
     float zeros[K] = {0}, trained[K], loss = 0, before = 0;
     muster_graph_options options;
@@ -101,6 +149,7 @@ static void train(muster_runtime *rt) {
             EXPECT((double)trained[k] > expected[k] - 1e-4 &&
                    (double)trained[k] < expected[k] + 1e-4);
     }
+    inside(rt, step, w);
 }
 
 /* Second derivatives of sum(w ** 3): 6 w on the diagonal, else 0. */
