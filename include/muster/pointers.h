@@ -206,6 +206,8 @@ MUSTER_API MUSTER_NODISCARD muster_status muster_variable_set_p(muster_variable 
 MUSTER_API MUSTER_NODISCARD muster_status muster_variable_set_selected_p(muster_variable *variable, int32_t rank,
                                                                          const muster_tensor *value, const muster_selection *selection);
 MUSTER_API MUSTER_NODISCARD muster_status muster_variable_get_p(muster_variable *variable, int32_t rank, const muster_tensor *value);
+MUSTER_API MUSTER_NODISCARD muster_status muster_variable_get_whole_p(muster_variable *variable, const muster_tensor *value);
+MUSTER_API MUSTER_NODISCARD muster_status muster_variable_set_whole_p(muster_variable *variable, const muster_tensor *value);
 MUSTER_API void muster_worker_variable_p(muster_worker *worker, muster_variable *variable, muster_tensor *result);
 
 /* The twins of functions of muster/worker.h. */

@@ -6,9 +6,9 @@
  * or one variable twice in a list; a tensor that is not in host memory; an empty selection; an
  * unknown op), DTYPE_MISMATCH and SHAPE_MISMATCH (replicas or tensors that do not match; the
  * message names the variable), OUT_OF_RANGE (a rank, an index of a selection), OVERFLOW (a
- * size that does not fit 64 bits), UNSUPPORTED (an op that the dtype does not have), OUT_OF_MEMORY,
- * BAD_STATE (inside a body, after fork), TIMEOUT (a deadline of the runtime), and errors of the
- * devices. A list with count 0 is no error: nothing happens. */
+ * size that does not fit 64 bits), UNSUPPORTED (an op that the dtype does not have; what would
+ * break a split), OUT_OF_MEMORY, BAD_STATE (inside a body, after fork), TIMEOUT (a deadline of the
+ * runtime), and errors of the devices. A list with count 0 is no error: nothing happens. */
 #ifndef MUSTER_VARIABLE_H
 #define MUSTER_VARIABLE_H
 
@@ -59,7 +59,8 @@ MUSTER_API MUSTER_NODISCARD muster_status muster_variable_find(muster_runtime *r
 /* The name, owned by the runtime; NULL for NULL. Threads: any, also inside a body. */
 MUSTER_API const char *muster_variable_name(const muster_variable *variable);
 
-/* Sets the replica of one device. `value` may have another shape, with the same dtype and ndim. */
+/* Sets the replica of one device. `value` may have another shape, with the same dtype and ndim; for
+ * a split variable it has the shape of the part (else UNSUPPORTED). */
 MUSTER_API MUSTER_NODISCARD muster_status muster_variable_set(muster_variable *variable, int32_t rank, muster_tensor value);
 /* Sets the replica of one device to the selected rows of `value`, in the order of the selection:
  * row i of the replica is the i-th selected row. selection NULL: all rows, as muster_variable_set.
@@ -78,6 +79,34 @@ MUSTER_API MUSTER_NODISCARD muster_status muster_variable_lengths(muster_variabl
 /* For NULL, the ndim is -1 and the dtype MUSTER_DTYPE_NONE. Threads: any, also inside a body. */
 MUSTER_API int32_t muster_variable_ndim(const muster_variable *variable);
 MUSTER_API muster_dtype muster_variable_dtype(const muster_variable *variable);
+
+/* Split variables: replica r of N devices is part r of one value, the whole, between the edges
+ * floor(r n / N) and floor((r + 1) n / N) along an axis of size n. A part is contiguous on its
+ * device. Parts may differ in size by 1, and are empty where n < N. Functions see the part:
+ * muster_worker_variable, muster_worker_update, muster_variable_get, _shape and _lengths; so does
+ * muster_variable_set, which keeps the part's shape. The operations on lists below refuse a split
+ * variable (UNSUPPORTED), and so does a parameter server.
+ * - split: makes the replicas the parts of the master's replica along `axis`, 0 to ndim - 1 (else
+ *   OUT_OF_RANGE); the values of the other replicas are lost. The replicas have equal shapes (else
+ *   SHAPE_MISMATCH). A variable that is split already gets the parts of its whole along `axis`.
+ * - join: every replica becomes the whole. A variable that is not split stays as it is.
+ * - split_axis: -1 for a variable that is not split, and for NULL. Threads: any, also in a body.
+ * - whole_shape: writes the shape of the whole into shape[ndim], as muster_variable_shape.
+ * - get_whole: copies the whole into `value`, a host tensor of exactly its shape.
+ * - set_whole: the whole becomes `value`, a host tensor, contiguous or strided; it may have another
+ *   shape, with the same dtype and ndim. The variable stays split along its axis.
+ * The whole of a variable that is not split is the master's replica; set_whole then sets every
+ * replica. With one device the part is the whole. The axis belongs to the variable: every function
+ * and graph that uses it sees the split.
+ * A refused argument and a failed allocation on any device change nothing, and neither does any
+ * other failure of split and join; after a later failure (a device is lost, a deadline passes)
+ * set_whole may be done in part. */
+MUSTER_API MUSTER_NODISCARD muster_status muster_variable_split(muster_variable *variable, int32_t axis);
+MUSTER_API MUSTER_NODISCARD muster_status muster_variable_join(muster_variable *variable);
+MUSTER_API int32_t muster_variable_split_axis(const muster_variable *variable);
+MUSTER_API MUSTER_NODISCARD muster_status muster_variable_whole_shape(muster_variable *variable, int32_t ndim, int64_t *shape);
+MUSTER_API MUSTER_NODISCARD muster_status muster_variable_get_whole(muster_variable *variable, muster_tensor value);
+MUSTER_API MUSTER_NODISCARD muster_status muster_variable_set_whole(muster_variable *variable, muster_tensor value);
 
 /* Operations on lists of `count` variables in one call. All arguments are checked before anything
  * changes.

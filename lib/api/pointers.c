@@ -323,6 +323,12 @@ muster_status muster_variable_set_selected_p(muster_variable *variable, int32_t 
 muster_status muster_variable_get_p(muster_variable *variable, int32_t rank, const muster_tensor *value) {
     return muster_variable_get(variable, rank, pointers_tensor(value));
 }
+muster_status muster_variable_get_whole_p(muster_variable *variable, const muster_tensor *value) {
+    return muster_variable_get_whole(variable, pointers_tensor(value));
+}
+muster_status muster_variable_set_whole_p(muster_variable *variable, const muster_tensor *value) {
+    return muster_variable_set_whole(variable, pointers_tensor(value));
+}
 void muster_worker_variable_p(muster_worker *worker, muster_variable *variable, muster_tensor *result) {
     pointers_give_tensor(muster_worker_variable(worker, variable), result);
 }

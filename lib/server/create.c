@@ -84,6 +84,12 @@ static muster_status server_count_elements(const mst_creation *c, int32_t index,
         *elements = muster_tensor_count(c->tensors[index]);
         return MUSTER_OK;
     }
+    const int32_t axis = mst_variable_split_axis(c->variables[index]);
+    if (axis >= 0)
+        return mst_error(MUSTER_UNSUPPORTED,
+                         "%s: variables[%" PRId32 "]: expected a variable that is not split, received '%.100s', split along axis %" PRId32
+                         ": muster_variable_get_whole has the value for a server of tensors",
+                         c->where, index, c->variables[index]->object.name, axis);
     *elements = muster_tensor_count(mst_variable_tensor(c->variables[index], 0));
     for (int32_t r = 1; r < c->runtime->size && c->options.initial == MUSTER_INITIAL_OWN && !c->options.fill; r++) {
         const int64_t other = muster_tensor_count(mst_variable_tensor(c->variables[index], r));

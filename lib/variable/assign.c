@@ -1,6 +1,8 @@
 /* Copies one value into replicas, from the host or from a replica: broadcast, scatter, set. */
 #include "change_private.h"
 
+#include <string.h>
+
 static bool plain_rows(const muster_selection *selection, muster_tensor value) {
     return mst_tensor_contiguous(value) && (!selection || selection->kind != MUSTER_SELECT_LIST);
 }
@@ -31,8 +33,13 @@ static void plan_rows(mst_change *change, int32_t index, int32_t rank, int64_t r
     }
 }
 
-static muster_status put_whole(mst_change *change, muster_worker *worker, int32_t index) {
-    muster_tensor value = change->tensors[index];
+void mst_change_plan_put(mst_change *change, int32_t index, int32_t rank, muster_tensor value) {
+    mst_change_shape(change, index, rank, value.shape, false);
+    if (!mst_tensor_contiguous(value) && !mst_device_is_host(change->runtime->devices[rank]))
+        mst_change_temporary(change, index, rank, mst_tensor_bytes(value));
+}
+
+muster_status mst_change_put(mst_change *change, muster_worker *worker, int32_t index, muster_tensor value) {
     mst_device *device = worker->device;
     int64_t cell = mst_change_at(change, index, worker->rank), bytes = mst_tensor_bytes(value);
     void *address = change->next[cell].address;
@@ -42,11 +49,15 @@ static muster_status put_whole(mst_change *change, muster_worker *worker, int32_
     return target == address ? MUSTER_OK : device->memory->copy_in(device, address, target, bytes);
 }
 
+static muster_status put_whole(mst_change *change, muster_worker *worker, int32_t index) {
+    return mst_change_put(change, worker, index, change->tensors[index]);
+}
+
 muster_status mst_change_broadcast_values(mst_change *change) {
     for (int32_t i = 0; i < change->count; i++) MUSTER_TRY(mst_change_check_tensor(change, i, change->variables[i]->ndim, "value"));
     MUSTER_TRY(mst_change_replicas(change));
     for (int32_t i = 0; i < change->count; i++) {
-        for (int32_t r = 0; r < change->size; r++) plan_rows(change, i, r, muster_tensor_rows(change->tensors[i]));
+        for (int32_t r = 0; r < change->size; r++) mst_change_plan_put(change, i, r, change->tensors[i]);
     }
     change->work = put_whole;
     return mst_change_run(change, false);
@@ -152,6 +163,20 @@ static muster_status set_one_rank(mst_change *change, muster_worker *worker, int
     return rows > 0 ? put_rows(change, worker, index, 0, rows) : MUSTER_OK;
 }
 
+/* The replica of a split variable keeps the shape of its part. */
+static muster_status check_part(const mst_change *change) {
+    const muster_variable *variable = change->variables[0];
+    const mst_replica *part = &variable->replicas[change->rank], *next = &change->next[change->rank];
+    const int32_t axis = mst_variable_split_axis(variable);
+    char expected[128], received[128];
+    if (axis < 0 || memcmp(next->shape, part->shape, (size_t)variable->ndim * sizeof *part->shape) == 0) return MUSTER_OK;
+    return mst_error(MUSTER_UNSUPPORTED,
+                     "%s: value of variable '%.100s': expected shape %s, the part of rank %d of a variable split along axis %d, received "
+                     "%s: muster_variable_set_whole takes a value of another shape",
+                     change->where, variable->object.name, mst_shape_text(expected, variable->ndim, part->shape), change->rank, axis,
+                     mst_shape_text(received, variable->ndim, next->shape));
+}
+
 static muster_status plan_set(mst_change *change) {
     const muster_tensor value = change->tensors[0];
     int64_t rows = 0;
@@ -161,6 +186,7 @@ static muster_status plan_set(mst_change *change) {
     if (change->selection) MUSTER_TRY(mst_selection_check(change->selection, value.shape[0], change->where, "selection", &rows));
     MUSTER_TRY(mst_change_replicas(change));
     plan_rows(change, 0, change->rank, change->selection ? rows : muster_tensor_rows(value));
+    MUSTER_TRY(check_part(change));
     change->work = set_one_rank;
     return mst_change_run(change, change->rank == 0);
 }
@@ -169,7 +195,7 @@ static muster_status assign_set(const char *where, muster_variable *variable, in
                                 const muster_selection *selection) {
     mst_change change;
     if (!variable) return mst_error_null(where, "variable", "a variable");
-    MUSTER_TRY(mst_change_begin(&change, where, &variable, 1));
+    MUSTER_TRY(mst_change_begin_split(&change, where, &variable, 1));
     change.rank = rank;
     change.tensors = &value;
     change.selection = selection;

@@ -40,7 +40,7 @@ static muster_status allocate_plan(mst_change *change) {
     return change->temporary ? MUSTER_OK : mst_out_of_memory(change->where, (int64_t)(cells * sizeof *change->temporary));
 }
 
-muster_status mst_change_begin(mst_change *change, const char *where, muster_variable *const *variables, int32_t count) {
+muster_status mst_change_begin_split(mst_change *change, const char *where, muster_variable *const *variables, int32_t count) {
     MUSTER_TRY(check_list(where, variables, count));
     *change = (mst_change){.where = where, .variables = variables, .count = count};
     if (count == 0) return MUSTER_OK;
@@ -51,10 +51,33 @@ muster_status mst_change_begin(mst_change *change, const char *where, muster_var
     return status == MUSTER_OK ? MUSTER_OK : mst_change_end(change, status);
 }
 
+static muster_status refuse_split(const mst_change *change) {
+    for (int32_t i = 0; i < change->count; i++) {
+        const int32_t axis = mst_variable_split_axis(change->variables[i]);
+        if (axis < 0) continue;
+        return mst_error(MUSTER_UNSUPPORTED,
+                         "%s: variable '%.100s': expected one that is not split, received one split along axis %d: "
+                         "muster_variable_get_whole and muster_variable_set_whole take all of it, muster_variable_join makes every "
+                         "replica whole again",
+                         change->where, change->variables[i]->object.name, axis);
+    }
+    return MUSTER_OK;
+}
+
+muster_status mst_change_begin(mst_change *change, const char *where, muster_variable *const *variables, int32_t count) {
+    MUSTER_TRY(mst_change_begin_split(change, where, variables, count));
+    if (count == 0) return MUSTER_OK;
+    muster_status status = refuse_split(change);
+    return status == MUSTER_OK ? MUSTER_OK : mst_change_end(change, status);
+}
+
 muster_status mst_change_end(mst_change *change, muster_status status) {
     if (change->temporary) {
         for (int64_t cell = 0; cell < mst_change_at(change, change->count, 0); cell++) mst_free(change->temporary[cell]);
     }
+    for (int32_t r = 0; change->parts && r < change->size; r++)
+        change->runtime->devices[r]->memory->release(change->runtime->devices[r], change->parts[r]);
+    mst_free(change->parts);
     mst_free(change->products);
     mst_free(change->device_results);
     mst_free(change->temporary);

@@ -31,12 +31,16 @@ struct mst_change {
     double total_weight;
     void **products;       /* [count][size] scratch memory for the weighted values, in the compute dtype */
     void **device_results; /* [count] where rank 0 puts the results before it copies them out */
+    void **parts;          /* [size] device memory for the parts of a split one behind the other; NULL: a rank needs none */
+    int32_t axis;          /* along which a variable is split from now on; -1: no longer */
     int32_t rank;          /* the rank of set and get, or the root of a collective */
 };
 
 /* mst_change_begin checks the list and waits until it can enter the pool. After its success
  * mst_change_end must follow, which frees the memory of the operation and leaves the pool. */
 muster_status mst_change_begin(mst_change *change, const char *where, muster_variable *const *variables, int32_t count);
+/* The same for operations that take a split variable as well; begin refuses those. */
+muster_status mst_change_begin_split(mst_change *change, const char *where, muster_variable *const *variables, int32_t count);
 muster_status mst_change_end(mst_change *change, muster_status status);
 /* Sets change->next to a copy of the replicas, for operations that change them. */
 muster_status mst_change_replicas(mst_change *change);
@@ -82,6 +86,12 @@ muster_status mst_change_total_rows(const mst_change *change, int32_t index, int
 
 /* assign.c: every replica takes its variable's tensor. */
 muster_status mst_change_broadcast_values(mst_change *change);
+/* The replica of `rank` takes `value`, a view of host memory: plan, then put on the worker. */
+void mst_change_plan_put(mst_change *change, int32_t index, int32_t rank, muster_tensor value);
+muster_status mst_change_put(mst_change *change, muster_worker *worker, int32_t index, muster_tensor value);
+/* fetch.c: copies `from`, a device address of the worker, to `to`, a view of host memory. */
+void mst_change_plan_fetch(mst_change *change, int32_t index, int32_t rank, muster_tensor to);
+muster_status mst_change_fetch(mst_change *change, muster_worker *worker, int32_t index, muster_tensor to, const void *from);
 
 /* average.c. Takes the weights of the ranks, after mst_change_begin. */
 muster_status mst_change_weights(mst_change *change, const double *weights, int32_t weight_count);

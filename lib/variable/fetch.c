@@ -3,9 +3,8 @@
 
 #include <string.h>
 
-/* Copies `from` (a device address of the worker) to the host view `to`; through the temporary if
- * the view is strided and the device's memory is not host memory. */
-static muster_status fetch_run(mst_change *change, muster_worker *worker, int32_t index, muster_tensor to, const void *from) {
+/* Through the temporary if the view is strided and the device's memory is not host memory. */
+muster_status mst_change_fetch(mst_change *change, muster_worker *worker, int32_t index, muster_tensor to, const void *from) {
     mst_device *device = worker->device;
     int64_t bytes = mst_tensor_bytes(to);
     if (bytes == 0) return MUSTER_OK;
@@ -23,21 +22,21 @@ static muster_status fetch_run(mst_change *change, muster_worker *worker, int32_
     return MUSTER_OK;
 }
 
-static void plan_fetch(mst_change *change, int32_t index, int32_t rank, muster_tensor to) {
+void mst_change_plan_fetch(mst_change *change, int32_t index, int32_t rank, muster_tensor to) {
     if (mst_tensor_contiguous(to) || mst_device_is_host(change->runtime->devices[rank])) return;
     mst_change_temporary(change, index, rank, mst_tensor_bytes(to));
 }
 
 static muster_status get_one(mst_change *change, muster_worker *worker, int32_t index) {
     if (worker->rank != change->rank) return MUSTER_OK;
-    return fetch_run(change, worker, index, change->tensors[index], change->variables[index]->replicas[worker->rank].address);
+    return mst_change_fetch(change, worker, index, change->tensors[index], change->variables[index]->replicas[worker->rank].address);
 }
 
 static muster_status plan_get(mst_change *change) {
     const muster_variable *variable = change->variables[0];
     MUSTER_TRY(mst_change_check_rank(change, change->rank));
     MUSTER_TRY(mst_change_check_shape(change, 0, variable->ndim, variable->replicas[change->rank].shape, "value"));
-    plan_fetch(change, 0, change->rank, change->tensors[0]);
+    mst_change_plan_fetch(change, 0, change->rank, change->tensors[0]);
     change->work = get_one;
     return mst_change_run(change, change->rank == 0);
 }
@@ -46,7 +45,7 @@ muster_status muster_variable_get(muster_variable *variable, int32_t rank, muste
     static const char where[] = "muster_variable_get";
     mst_change change;
     if (!variable) return mst_error_null(where, "variable", "a variable");
-    MUSTER_TRY(mst_change_begin(&change, where, &variable, 1));
+    MUSTER_TRY(mst_change_begin_split(&change, where, &variable, 1));
     change.rank = rank;
     change.tensors = &value;
     return mst_change_end(&change, plan_get(&change));
@@ -67,7 +66,7 @@ static muster_status reserve_result(mst_change *change, muster_worker *worker, i
 static muster_status reduce_to_one(mst_change *change, muster_worker *worker, int32_t index) {
     void *output = change->device_results[index];
     MUSTER_TRY(mst_change_reduce(change, worker, index, output));
-    return worker->rank == 0 ? fetch_run(change, worker, index, change->tensors[index], output) : MUSTER_OK;
+    return worker->rank == 0 ? mst_change_fetch(change, worker, index, change->tensors[index], output) : MUSTER_OK;
 }
 
 static muster_status plan_reduce_to(mst_change *change) {
@@ -76,7 +75,7 @@ static muster_status plan_reduce_to(mst_change *change) {
         const muster_variable *variable = change->variables[i];
         MUSTER_TRY(mst_change_check_equal_shapes(change, i));
         MUSTER_TRY(mst_change_check_shape(change, i, variable->ndim, variable->replicas[0].shape, "result"));
-        plan_fetch(change, i, 0, change->tensors[i]);
+        mst_change_plan_fetch(change, i, 0, change->tensors[i]);
         mst_change_reserve(change, change->weights ? mst_change_product_bytes(variable, &variable->replicas[0])
                                                    : mst_tensor_bytes(change->tensors[i]));
     }
@@ -136,13 +135,13 @@ static muster_tensor concatenated_part(const mst_change *change, int32_t index, 
 }
 
 static muster_status stack_one(mst_change *change, muster_worker *worker, int32_t index) {
-    return fetch_run(change, worker, index, stacked_part(change, index, worker->rank),
-                     change->variables[index]->replicas[worker->rank].address);
+    return mst_change_fetch(change, worker, index, stacked_part(change, index, worker->rank),
+                            change->variables[index]->replicas[worker->rank].address);
 }
 
 static muster_status concatenate_one(mst_change *change, muster_worker *worker, int32_t index) {
-    return fetch_run(change, worker, index, concatenated_part(change, index, worker->rank),
-                     change->variables[index]->replicas[worker->rank].address);
+    return mst_change_fetch(change, worker, index, concatenated_part(change, index, worker->rank),
+                            change->variables[index]->replicas[worker->rank].address);
 }
 
 static muster_status plan_stack(mst_change *change) {
@@ -156,7 +155,7 @@ static muster_status plan_stack(mst_change *change) {
         memcpy(shape + 1, variable->replicas[0].shape, (size_t)variable->ndim * sizeof *shape);
         MUSTER_TRY(mst_change_check_equal_shapes(change, i));
         MUSTER_TRY(mst_change_check_shape(change, i, variable->ndim + 1, shape, "result"));
-        for (int32_t r = 0; r < change->size; r++) plan_fetch(change, i, r, stacked_part(change, i, r));
+        for (int32_t r = 0; r < change->size; r++) mst_change_plan_fetch(change, i, r, stacked_part(change, i, r));
     }
     change->work = stack_one;
     return mst_change_run(change, false);
@@ -173,7 +172,7 @@ static muster_status plan_concatenate(mst_change *change) {
         memcpy(shape, variable->replicas[0].shape, sizeof shape);
         MUSTER_TRY(mst_change_total_rows(change, i, &shape[0]));
         MUSTER_TRY(mst_change_check_shape(change, i, variable->ndim, shape, "result"));
-        for (int32_t r = 0; r < change->size; r++) plan_fetch(change, i, r, concatenated_part(change, i, r));
+        for (int32_t r = 0; r < change->size; r++) mst_change_plan_fetch(change, i, r, concatenated_part(change, i, r));
     }
     change->work = concatenate_one;
     return mst_change_run(change, false);

@@ -40,6 +40,7 @@ static muster_status create_variable(const char *where, muster_runtime *runtime,
     created->object.destroy = destroy_object;
     created->dtype = value.dtype;
     created->ndim = value.ndim;
+    atomic_init(&created->split_axis, -1);
     created->replicas = mst_alloc((size_t)runtime->size * sizeof *created->replicas);
     mst_change change;
     muster_status status = created->replicas ? mst_change_begin(&change, where, &created, 1)

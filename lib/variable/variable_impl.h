@@ -5,6 +5,8 @@
 #include "muster/variable.h"
 #include "runtime_impl.h"
 
+#include <stdatomic.h>
+
 typedef struct mst_replica {
     void *address;    /* on the device, contiguous */
     int64_t capacity; /* in bytes */
@@ -15,22 +17,37 @@ struct muster_variable {
     mst_object object; /* must be the first member */
     muster_dtype dtype;
     int32_t ndim;
-    int32_t users;         /* functions that declared it */
+    int32_t users; /* functions that declared it */
+    /* -1: every replica is a whole value. Else replica r is the part between mst_edge r and r + 1
+     * along this axis of one value, the whole. Changes in the queue only; read from any thread. */
+    _Atomic int32_t split_axis;
     mst_replica *replicas; /* [size] */
 };
 
 /* A device tensor over the replica of `rank`. */
 muster_tensor mst_variable_tensor(const muster_variable *variable, int32_t rank);
+/* -1: not split. Threads: any, does not wait in the queue. */
+static inline int32_t mst_variable_split_axis(const muster_variable *variable) {
+    return atomic_load_explicit(&variable->split_axis, memory_order_acquire);
+}
+/* The shape of the whole value, into shape[ndim]; of a variable that is not split, the shape of the
+ * master's replica. Call it in the queue. */
+void mst_variable_whole_shape(const muster_variable *variable, int64_t *shape);
 
 /* Checks a selection of a function call or a scatter against `rows` rows, and sets *count to the
  * number of selected rows. where and what name the public function and the argument in messages. */
 muster_status mst_selection_check(const muster_selection *selection, int64_t rows, const char *where, const char *what, int64_t *count);
-/* Distributes `count` rows over `size` ranks: rank r has the rows from edge r to edge r + 1. Edge r
- * = floor(r * count / size) for r in [0, size], exact for all int64_t. */
+/* Distributes `count` rows, or the elements of an axis, over `size` ranks: rank r has those from
+ * edge r to edge r + 1. Edge r = floor(r * count / size) for r in [0, size], exact for all
+ * int64_t. */
 int64_t mst_edge(int64_t count, int32_t size, int32_t rank);
 /* The number of rows of rank `rank`. */
 static inline int64_t mst_edge_rows(int64_t count, int32_t size, int32_t rank) {
     return mst_edge(count, size, rank + 1) - mst_edge(count, size, rank);
+}
+/* The part of `rank` in a view of the whole value: the elements between its edges along `axis`. */
+static inline muster_tensor mst_variable_part(muster_tensor value, int32_t axis, int32_t size, int32_t rank) {
+    return muster_tensor_slice_axis(value, axis, mst_edge(value.shape[axis], size, rank), mst_edge(value.shape[axis], size, rank + 1));
 }
 /* Copies rows [begin, end) of the selection of `from` (host, any strides) to contiguous host
  * memory. */

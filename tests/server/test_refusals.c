@@ -111,6 +111,22 @@ static void own_slices_need_as_many_elements_on_each_rank(void **state) {
     close_world(&t);
 }
 
+static void a_split_variable_is_refused(void **state) {
+    (void)state;
+    world t;
+    muster_variable *v[2];
+    muster_server *server;
+    open_world(&t, -1);
+    assert_ok(muster_variable_create(t.runtime, "v", muster_f32(t.x, N), &v[0]));
+    assert_ok(muster_variable_create(t.runtime, "w", muster_f32(t.x, N), &v[1]));
+    assert_ok(muster_variable_split(v[1], 0));
+    assert_refused(muster_server_create_from(t.runtime, "s", v, 2, NULL, &server), MUSTER_UNSUPPORTED,
+                   "variables[1]: expected a variable that is not split, received 'w', split along axis 0");
+    assert_ok(muster_variable_join(v[1]));
+    assert_ok(muster_server_create_from(t.runtime, "s", v, 2, NULL, &server));
+    close_world(&t);
+}
+
 /* Tensors that fit but for a field that is reserved. */
 static void refuse_newer_tensors(muster_client *client, muster_tensor good) {
     for (int i = 0; i < 2; i++) {
@@ -424,6 +440,7 @@ int main(void) {
         cmocka_unit_test(creations_that_are_refused),
         cmocka_unit_test(a_body_creates_no_server),
         cmocka_unit_test(own_slices_need_as_many_elements_on_each_rank),
+        cmocka_unit_test(a_split_variable_is_refused),
         cmocka_unit_test(operations_that_are_refused_touch_nothing),
         cmocka_unit_test(rules_have_names_and_there_are_64),
         cmocka_unit_test(a_request_is_waited_for_once),
