@@ -286,11 +286,15 @@ struct mst_operator {
     uint32_t in_place; /* a mask of operands: result 0 may have the same memory */
     /* How the node can compute its results in the distribution `result`: operands[] becomes what
      * each operand must be then. The same result may be made in several ways, numbered from 0 by
-     * `way`; false: there is no such way. All results have this distribution. A result that every
+     * `way`; false: there is no such way. All results have this distribution, unless
+     * distribute_result says otherwise. A result that every
      * worker has, made of such operands, is always possible, and is not asked for. NULL: there is
      * no other way, or those of mst_distribute_elementwise. `run` sees operands and results in the
      * shapes of the worker's part. */
     bool (*distribute)(const muster_expr *node, mst_distribution result, int32_t way, mst_distribution *operands);
+    /* The distribution of result `index` > 0, if that of result 0 is `first`, other than
+     * MST_SAME. NULL: the same. */
+    mst_distribution (*distribute_result)(mst_distribution first, int32_t index);
     /* Sets the types of the results. Errors: by mst_draft_refuse. */
     muster_status (*infer)(mst_draft *draft);
     /* A composite operation: makes nodes of other operations in place of one of its own. */

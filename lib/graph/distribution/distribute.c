@@ -205,8 +205,9 @@ static muster_status node_distribute(distributing *d, muster_expr *node, choice 
         return MUSTER_OK;
     }
     best->cost = INFINITY;
-    if (mst_node_is(node, MST_OPERATOR_result)) { /* the others of its operation have the same */
-        best->result = best->operands[0] = d->made[node->inputs[0]->id].nodes[0]->distribution;
+    if (mst_node_is(node, MST_OPERATOR_result)) { /* as its operation is computed */
+        best->operands[0] = d->made[node->inputs[0]->id].nodes[0]->distribution;
+        best->result = mst_distribution_of_result(node, best->operands[0]);
     } else {
         choose(d, node, best);
     }

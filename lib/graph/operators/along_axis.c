@@ -60,7 +60,7 @@ static muster_expr *expand_take_along_axis(mst_draft *draft) {
     const mst_dim total = mst_dim_multiply(graph, rows, X->type.dims[axis]);
     muster_expr *last = mst_axes_last(X, 1u << axis, axes);
     if (total == MST_DIM_NONE || mst_node_is_error(places) || mst_node_is_error(last)) return graph->error;
-    muster_expr *taken = E(take, mst_reshape_to(last, 1, &total), places);
+    muster_expr *taken = E(take_within, mst_reshape_to(last, 1, &total), places);
     return mst_node_is_error(taken) ? taken : mst_axes_back(mst_reshape_to(taken, type.ndim, type.dims), axes);
 }
 
@@ -90,8 +90,8 @@ static muster_expr *expand_add_along_axis(mst_draft *draft) {
     const mst_dim total = mst_dim_multiply(graph, rows, (mst_dim)size->list[0]), given = mst_dim_multiply(graph, rows, X->type.dims[axis]);
     muster_expr *last = mst_axes_last(X, 1u << axis, axes);
     if (total == MST_DIM_NONE || given == MST_DIM_NONE || mst_node_is_error(places) || mst_node_is_error(last)) return graph->error;
-    muster_expr *sums = mst_apply(graph, MST_OPERATOR_scatter_add, MST_INPUTS(mst_reshape_to(last, 1, &given), places),
-                                  (mst_graph_value[]){{.list = (int64_t[]){total}, .count = 1}, MST_NO_VALUE});
+    muster_expr *sums = mst_apply(graph, MST_OPERATOR_scatter_add_within, MST_INPUTS(mst_reshape_to(last, 1, &given), places),
+                                  (mst_graph_value[]){{.list = (int64_t[]){total}, .count = 1}});
     return mst_node_is_error(sums) ? sums : mst_axes_back(mst_reshape_to(sums, type.ndim, type.dims), axes);
 }
 

@@ -146,11 +146,18 @@ static void gradient_relu_gradient(mst_gradients *gradients, muster_expr *node, 
     mst_gradient_add(gradients, node, 1, G(relu_gradient, X, dy));
 }
 
+/* It is proportional to dy. */
+static bool distribute_relu_gradient(const muster_expr *node, mst_distribution result, int32_t way, mst_distribution *operands) {
+    if (result.kind == MST_PARTIAL) return way == 0 && mst_distribute_scaled(node, result, 1, operands);
+    return mst_distribute_elementwise(node, result, way, operands);
+}
+
 const mst_operator mst_operator_relu_gradient = {MST_ANY_OPERATOR(relu_gradient, "dy where y > 0, else 0: the gradient of relu"),
                                                  .elementwise = &mst_operation_relu_gradient,
                                                  .operands = {"y", "dy"},
                                                  .dtypes = MST_FLOAT_DTYPES,
                                                  .in_place = 3,
                                                  .infer = infer_relu_gradient,
+                                                 .distribute = distribute_relu_gradient,
                                                  .run = run_relu_gradient,
                                                  .gradient = gradient_relu_gradient};

@@ -52,8 +52,16 @@ static bool view_stop_gradient(const mst_step_run *run, muster_tensor *result) {
     return true;
 }
 
-const mst_operator mst_operator_stop_gradient = {MST_ANY_OPERATOR(stop_gradient, "x, whose gradient is taken as 0"), .operands = {"x"},
-                                                 .infer = infer_stop_gradient, .view = view_stop_gradient, .gradient = mst_gradient_zero};
+static bool distribute_stop_gradient(const muster_expr *node, mst_distribution result, int32_t way, mst_distribution *operands) {
+    return way == 0 && mst_distribute_alike(node, result, 0, operands);
+}
+
+const mst_operator mst_operator_stop_gradient = {MST_ANY_OPERATOR(stop_gradient, "x, whose gradient is taken as 0"),
+                                                 .operands = {"x"},
+                                                 .infer = infer_stop_gradient,
+                                                 .distribute = distribute_stop_gradient,
+                                                 .view = view_stop_gradient,
+                                                 .gradient = mst_gradient_zero};
 
 /* ---- constants ---- */
 

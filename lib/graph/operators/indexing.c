@@ -1,5 +1,5 @@
 /* Rows by index, and losses that take labels. */
-#include "operators_private.h"
+#include "distribution/distribution_private.h"
 
 #define X (node->inputs[0])
 
@@ -53,6 +53,16 @@ static muster_status infer_take(mst_draft *draft) {
     return MUSTER_OK;
 }
 
+/* The table is whole, or parts of all its rows; whatever combines partial tables combines their
+ * rows, too. */
+static bool distribute_take(const muster_expr *node, mst_distribution result, int32_t way, mst_distribution *operands) {
+    const bool rows = result.kind == MST_CUT && result.axis == 0;
+    operands[0] = rows ? MST_DISTRIBUTED_SAME : result;
+    operands[1] = rows ? result : MST_DISTRIBUTED_SAME;
+    (void)node;
+    return way == 0;
+}
+
 static muster_status run_take(muster_worker *worker, const mst_step_run *run) {
     return muster_take(worker, *run->in[0], *run->in[1], *run->out[0]);
 }
@@ -68,6 +78,7 @@ const mst_operator mst_operator_take = {MST_ANY_OPERATOR(take, "the parts of x a
                                         .attributes = {{"axis", MST_VALUE_INTEGER}},
                                         .expand = expand_take,
                                         .infer = infer_take,
+                                        .distribute = distribute_take,
                                         .run = run_take,
                                         .gradient = gradient_take};
 
@@ -103,6 +114,19 @@ static muster_status infer_scatter_add(mst_draft *draft) {
     return MUSTER_OK;
 }
 
+/* Of parts of x each worker has partial sums. */
+static bool distribute_scatter_add(const muster_expr *node, mst_distribution result, int32_t way, mst_distribution *operands) {
+    if (result.kind == MST_PARTIAL) {
+        operands[0] = way == 0 ? MST_DISTRIBUTED_CUT(0) : result;
+        operands[1] = way == 0 ? MST_DISTRIBUTED_CUT(0) : MST_DISTRIBUTED_SAME;
+        return way < 2 && result.op == MUSTER_SUM;
+    }
+    operands[0] = result;
+    operands[1] = MST_DISTRIBUTED_SAME;
+    (void)node;
+    return way == 0 && result.axis > 0;
+}
+
 static muster_status run_scatter_add(muster_worker *worker, const mst_step_run *run) {
     MUSTER_TRY(muster_fill(worker, 0, *run->out[0]));
     return muster_scatter_add(worker, *run->in[0], *run->in[1], *run->out[0]);
@@ -119,8 +143,77 @@ const mst_operator mst_operator_scatter_add = {
     .attributes = {{"rows", MST_VALUE_DIMS, .required = true}, {"axis", MST_VALUE_INTEGER}},
     .expand = expand_scatter_add,
     .infer = infer_scatter_add,
+    .distribute = distribute_scatter_add,
     .run = run_scatter_add,
     .gradient = gradient_scatter_add};
+
+/* ---- of vectors that are made of rows, whose indices stay in their row ---- */
+
+/* The rows of a call are parts of both vectors. */
+static bool distribute_within(const muster_expr *node, mst_distribution result, int32_t way, mst_distribution *operands) {
+    if (way || result.kind != MST_CUT) return false;
+    for (int32_t i = 0; i < 2; i++)
+        if (!mst_axis_has_rows(node->graph, &node->inputs[i]->type, 0)) return false;
+    operands[0] = operands[1] = result;
+    return mst_axis_has_rows(node->graph, &node->type, 0);
+}
+
+/* The indices, counted from where the worker's part of `of` begins. -1, which is refused, stays
+ * below 0. */
+static muster_status indices_within(muster_worker *worker, const mst_step_run *run, const mst_type *of, muster_tensor *indices) {
+    *indices = *run->in[1];
+    if (!run->sharing || run->node->distribution.kind != MST_CUT) return MUSTER_OK;
+    const int64_t begin = mst_cut_edge(run->node->graph, of->dims[0], run->sizes, run->sharing, run->sharing->rank);
+    if (begin == 0) return MUSTER_OK;
+    *indices = muster_worker_scratch(worker, indices->dtype, 1, indices->shape);
+    return muster_binary_scalar(worker, MUSTER_SUB, *run->in[1], (double)begin, *indices);
+}
+
+static muster_status run_take_within(muster_worker *worker, const mst_step_run *run) {
+    const int64_t mark = muster_worker_scratch_mark(worker);
+    muster_tensor indices;
+    MUSTER_TRY(indices_within(worker, run, &run->node->inputs[0]->type, &indices));
+    MUSTER_TRY(muster_take(worker, *run->in[0], indices, *run->out[0]));
+    return muster_worker_scratch_release(worker, mark);
+}
+
+static void gradient_take_within(mst_gradients *gradients, muster_expr *node, muster_expr *dy) {
+    mst_gradient_add(gradients, node, 0,
+                     mst_apply(node->graph, MST_OPERATOR_scatter_add_within, MST_INPUTS(dy, node->inputs[1]),
+                               (mst_graph_value[]){{.list = (int64_t[]){X->type.dims[0]}, .count = 1}}));
+}
+
+const mst_operator mst_operator_take_within = {
+    MST_ANY_OPERATOR(take_within, "take of vectors that are made of rows, from the row in which each index lies"),
+    .operands = {"x", "indices"},
+    .flags = MST_OPERATOR_HIDDEN,
+    .infer = infer_take,
+    .distribute = distribute_within,
+    .run = run_take_within,
+    .gradient = gradient_take_within};
+
+static muster_status run_scatter_add_within(muster_worker *worker, const mst_step_run *run) {
+    const int64_t mark = muster_worker_scratch_mark(worker);
+    muster_tensor indices;
+    MUSTER_TRY(indices_within(worker, run, &run->node->type, &indices));
+    MUSTER_TRY(muster_fill(worker, 0, *run->out[0]));
+    MUSTER_TRY(muster_scatter_add(worker, *run->in[0], indices, *run->out[0]));
+    return muster_worker_scratch_release(worker, mark);
+}
+
+static void gradient_scatter_add_within(mst_gradients *gradients, muster_expr *node, muster_expr *dy) {
+    mst_gradient_add(gradients, node, 0, MST_APPLY(node->graph, take_within, dy, node->inputs[1]));
+}
+
+const mst_operator mst_operator_scatter_add_within = {
+    MST_ANY_OPERATOR(scatter_add_within, "scatter_add of vectors that are made of rows, into the row in which each index lies"),
+    .operands = {"x", "indices"},
+    .attributes = {{"rows", MST_VALUE_DIMS, .required = true}},
+    .flags = MST_OPERATOR_HIDDEN,
+    .infer = infer_scatter_add,
+    .distribute = distribute_within,
+    .run = run_scatter_add_within,
+    .gradient = gradient_scatter_add_within};
 
 /* ---- one_hot ---- */
 
@@ -139,11 +232,18 @@ static muster_status run_one_hot(muster_worker *worker, const mst_step_run *run)
     return muster_one_hot(worker, *run->in[0], run->out[0]->shape[1], *run->out[0]);
 }
 
+static bool distribute_one_hot(const muster_expr *node, mst_distribution result, int32_t way, mst_distribution *operands) {
+    operands[0] = result;
+    (void)node;
+    return way == 0 && result.kind == MST_CUT && result.axis == 0;
+}
+
 const mst_operator mst_operator_one_hot = {
     MST_ANY_OPERATOR(one_hot, "(n, k) with 1 at (i, labels[i]), else 0"),
     .operands = {"labels"},
     .attributes = {{"k", MST_VALUE_DIMS, .required = true}, {"dtype", MST_VALUE_DTYPE, .number = MUSTER_F32}},
     .infer = infer_one_hot,
+    .distribute = distribute_one_hot,
     .run = run_one_hot,
     .no_gradient = "labels are integers"};
 
@@ -169,6 +269,17 @@ static muster_status run_cross_entropy(muster_worker *worker, const mst_step_run
     return muster_softmax_cross_entropy(worker, *run->in[0], *run->in[1], 1, *run->out[0], *run->out[1], *run->out[2]);
 }
 
+/* Sums of parts of the rows; the gradient has rows. */
+static bool distribute_cross_entropy(const muster_expr *node, mst_distribution result, int32_t way, mst_distribution *operands) {
+    operands[0] = operands[1] = MST_DISTRIBUTED_CUT(0);
+    (void)node;
+    return way == 0 && result.kind == MST_PARTIAL && result.op == MUSTER_SUM;
+}
+
+static mst_distribution distribute_cross_entropy_result(mst_distribution first, int32_t index) {
+    return index == 1 ? MST_DISTRIBUTED_CUT(0) : first;
+}
+
 static void gradient_cross_entropy(mst_gradients *gradients, muster_expr *node, muster_expr *dy) {
     mst_gradient_add(gradients, node, 0, MST_APPLY(node->graph, multiply, muster_expr_result(node, 1), dy));
 }
@@ -179,5 +290,7 @@ const mst_operator mst_operator_softmax_cross_entropy = {
     .operands = {"logits", "labels"},
     .results = 3,
     .infer = infer_cross_entropy,
+    .distribute = distribute_cross_entropy,
+    .distribute_result = distribute_cross_entropy_result,
     .run = run_cross_entropy,
     .gradient = gradient_cross_entropy};

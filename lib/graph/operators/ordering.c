@@ -1,6 +1,8 @@
 /* Running sums, sorting, triangles, and sequences. */
 #include "elementwise_private.h"
 
+#include <math.h>
+
 /* ---- cumsum ---- */
 
 static muster_status infer_cumsum(mst_draft *draft) {
@@ -24,12 +26,19 @@ static void gradient_cumsum(mst_gradients *gradients, muster_expr *node, muster_
     mst_gradient_add(gradients, node, 0, flipped(mst_apply(node->graph, MST_OPERATOR_cumsum, &reversed, 1, node->values), axis));
 }
 
+/* The running sums of partial sums are partial sums, too. */
+static bool distribute_cumsum(const muster_expr *node, mst_distribution result, int32_t way, mst_distribution *operands) {
+    if (way || (result.kind == MST_PARTIAL && result.op != MUSTER_SUM)) return false;
+    return mst_distribute_alike(node, result, 1u << node->values[0].integer, operands);
+}
+
 const mst_operator mst_operator_cumsum = {MST_ANY_OPERATOR(cumsum, "the sums up to and with each element along the axis"),
                                           .operands = {"x"},
                                           .attributes = {{"axis", MST_VALUE_INTEGER, .required = true}},
                                           .dtypes = MST_NUMBER_DTYPES,
                                           .in_place = 1,
                                           .infer = infer_cumsum,
+                                          .distribute = distribute_cumsum,
                                           .run = run_cumsum,
                                           .gradient = gradient_cumsum};
 
@@ -67,6 +76,7 @@ const mst_operator mst_operator_sort = {MST_ANY_OPERATOR(sort, "the elements of 
                                         .operands = {"x"},
                                         .dtypes = MST_ALL_DTYPES,
                                         .infer = infer_sort,
+                                        .distribute = mst_distribute_along_last,
                                         .run = run_sort,
                                         .gradient = gradient_sort};
 const mst_operator mst_operator_argsort = {
@@ -74,6 +84,7 @@ const mst_operator mst_operator_argsort = {
     .operands = {"x"},
     .dtypes = MST_ALL_DTYPES,
     .infer = infer_argsort,
+    .distribute = mst_distribute_along_last,
     .run = run_argsort,
     .no_gradient = "its result is an index"};
 
@@ -112,6 +123,7 @@ const mst_operator mst_operator_top_k = {
     .dtypes = MST_ALL_DTYPES,
     .results = 2,
     .infer = infer_top_k,
+    .distribute = mst_distribute_along_last,
     .run = run_top_k,
     .gradient = gradient_top_k};
 
@@ -125,26 +137,34 @@ static muster_status infer_triangle(mst_draft *draft) {
     return mst_draft_same(draft);
 }
 
+/* The place of a diagonal in a part that begins at another row or column. */
+static int64_t diagonal_in_part(const mst_step_run *run, int64_t k) {
+    const int32_t ndim = run->node->type.ndim;
+    const int64_t shift = mst_part_begin(run, ndim - 2) - mst_part_begin(run, ndim - 1);
+    if (k > 0 && shift > INT64_MAX - k) return INT64_MAX;
+    return k < 0 && shift < INT64_MIN - k ? INT64_MIN : k + shift;
+}
+
+static bool distribute_triangle(const muster_expr *node, mst_distribution result, int32_t way, mst_distribution *operands) {
+    return way == 0 && mst_distribute_alike(node, result, 0, operands);
+}
+
 static muster_status run_tril(muster_worker *worker, const mst_step_run *run) {
-    return muster_tril(worker, *run->in[0], run->node->values[0].integer, *run->out[0]);
+    return muster_tril(worker, *run->in[0], diagonal_in_part(run, run->node->values[0].integer), *run->out[0]);
 }
 static muster_status run_triu(muster_worker *worker, const mst_step_run *run) {
-    return muster_triu(worker, *run->in[0], run->node->values[0].integer, *run->out[0]);
+    return muster_triu(worker, *run->in[0], diagonal_in_part(run, run->node->values[0].integer), *run->out[0]);
 }
 
 static void gradient_triangle(mst_gradients *gradients, muster_expr *node, muster_expr *dy) {
     mst_gradient_add(gradients, node, 0, mst_apply(node->graph, node->op->id, &dy, 1, node->values));
 }
 
-#define TRIANGLE(op_name, text)                                                            \
-    const mst_operator mst_operator_##op_name = {MST_ANY_OPERATOR(op_name, text),          \
-                                                 .operands = {"x"},                        \
-                                                 .attributes = {{"k", MST_VALUE_INTEGER}}, \
-                                                 .dtypes = MST_ALL_DTYPES,                 \
-                                                 .in_place = 1,                            \
-                                                 .infer = infer_triangle,                  \
-                                                 .run = run_##op_name,                     \
-                                                 .gradient = gradient_triangle}
+#define TRIANGLE(op_name, text)                                                                            \
+    const mst_operator mst_operator_##op_name = {                                                          \
+        MST_ANY_OPERATOR(op_name, text),   .operands = {"x"},    .attributes = {{"k", MST_VALUE_INTEGER}}, \
+        .dtypes = MST_ALL_DTYPES,          .in_place = 1,        .infer = infer_triangle,                  \
+        .distribute = distribute_triangle, .run = run_##op_name, .gradient = gradient_triangle}
 TRIANGLE(tril, "x where column - row is at most k, else 0, in its last two axes");
 TRIANGLE(triu, "x where column - row is at least k, else 0, in its last two axes");
 
@@ -165,7 +185,16 @@ static muster_status infer_sequence(mst_draft *draft, int32_t ndim, int32_t dtyp
 static muster_status infer_arange(mst_draft *draft) { return infer_sequence(draft, 1, DTYPE); }
 
 static muster_status run_arange(muster_worker *worker, const mst_step_run *run) {
-    return muster_arange(worker, run->node->values[START].number, run->node->values[INCREMENT].number, *run->out[0]);
+    const double start = run->node->values[START].number, increment = run->node->values[INCREMENT].number;
+    return muster_arange(worker, start + (double)mst_part_begin(run, 0) * increment, increment, *run->out[0]);
+}
+
+static bool is_small_integer(double value) { return fabs(value) < 0x1p31 && value == floor(value); }
+
+/* A part begins at a number that is exact for integers only. */
+static bool distribute_arange(const muster_expr *node, mst_distribution result, int32_t way, mst_distribution *operands) {
+    if (!is_small_integer(node->values[START].number) || !is_small_integer(node->values[INCREMENT].number)) return false;
+    return mst_distribute_leaf(node, result, way, operands);
 }
 
 static const char is_constant[] = "it depends on nothing";
@@ -174,15 +203,21 @@ const mst_operator mst_operator_arange = {MST_ANY_OPERATOR(arange, "start, start
                                                          {"start", MST_VALUE_NUMBER},
                                                          {"increment", MST_VALUE_NUMBER, .number = 1},
                                                          {"dtype", MST_VALUE_DTYPE, .required = true}},
-                                          .infer = infer_arange, .run = run_arange, .no_gradient = is_constant};
+                                          .infer = infer_arange,
+                                          .distribute = distribute_arange,
+                                          .run = run_arange,
+                                          .no_gradient = is_constant};
 
 static muster_status infer_eye(mst_draft *draft) { return infer_sequence(draft, 2, 2); }
 
 static muster_status run_eye(muster_worker *worker, const mst_step_run *run) {
-    return muster_eye(worker, run->node->values[1].integer, *run->out[0]);
+    return muster_eye(worker, diagonal_in_part(run, run->node->values[1].integer), *run->out[0]);
 }
 
 const mst_operator mst_operator_eye = {
     MST_ANY_OPERATOR(eye, "1 where column - row is k, else 0, in the shape (n, m)"),
     .attributes = {{"shape", MST_VALUE_DIMS, .required = true}, {"k", MST_VALUE_INTEGER}, {"dtype", MST_VALUE_DTYPE, .required = true}},
-    .infer = infer_eye, .run = run_eye, .no_gradient = is_constant};
+    .infer = infer_eye,
+    .distribute = mst_distribute_leaf,
+    .run = run_eye,
+    .no_gradient = is_constant};

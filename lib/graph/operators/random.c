@@ -226,6 +226,13 @@ static void gradient_dropout(mst_gradients *gradients, muster_expr *node, muster
     mst_gradient_add(gradients, node, 0, mst_apply(node->graph, node->op->id, operands, node->input_count, node->values));
 }
 
+static bool distribute_dropout(const muster_expr *node, mst_distribution result, int32_t way, mst_distribution *operands) {
+    if (result.kind == MST_PARTIAL) return way == 0 && mst_distribute_scaled(node, result, 0, operands);
+    if (!distribute_numbers(node, result, way, operands)) return false;
+    operands[0] = result;
+    return true;
+}
+
 const mst_operator mst_operator_dropout_of_key = {MST_ANY_OPERATOR(dropout_of_key, "dropout for a key"),
                                                   .operands = {"x", "step"},
                                                   .attributes = {{"p", MST_VALUE_NUMBER}, {"key", MST_VALUE_INTEGER}},
@@ -233,6 +240,7 @@ const mst_operator mst_operator_dropout_of_key = {MST_ANY_OPERATOR(dropout_of_ke
                                                   .flags = MST_OPERATOR_HIDDEN,
                                                   .in_place = 1,
                                                   .infer = mst_draft_same,
+                                                  .distribute = distribute_dropout,
                                                   .run = run_dropout,
                                                   .gradient = gradient_dropout};
 

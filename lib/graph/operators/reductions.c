@@ -186,12 +186,18 @@ static muster_status infer_arg(mst_draft *draft) {
 static muster_status run_argmax(muster_worker *worker, const mst_step_run *run) { return muster_argmax(worker, *run->in[0], *run->out[0]); }
 static muster_status run_argmin(muster_worker *worker, const mst_step_run *run) { return muster_argmin(worker, *run->in[0], *run->out[0]); }
 
+/* The index is one of the elements of a row. */
+static bool distribute_arg(const muster_expr *node, mst_distribution result, int32_t way, mst_distribution *operands) {
+    return way == 0 && result.kind == MST_CUT && mst_distribute_alike(node, result, 2, operands);
+}
+
 #define ARG(op_name, text)                                                                                                 \
     const mst_operator mst_operator_##op_name = {MST_ANY_OPERATOR(op_name, text),                                          \
                                                  .operands = {"x"},                                                        \
                                                  .attributes = {{"axis", MST_VALUE_INTEGER, .number = (double)INT64_MIN}}, \
                                                  .expand = expand_arg,                                                     \
                                                  .infer = infer_arg,                                                       \
+                                                 .distribute = distribute_arg,                                             \
                                                  .run = run_##op_name,                                                     \
                                                  .no_gradient = "its result is an index"}
 ARG(argmax, "the index of the largest element along the axis, or among all; the first of equals");

@@ -87,6 +87,13 @@ static bool view_slice(const mst_step_run *run, muster_tensor *result) {
     return true;
 }
 
+/* Axes of which the slice takes all, as they lie, may be cut. */
+static bool distribute_slice(const muster_expr *node, mst_distribution result, int32_t way, mst_distribution *operands) {
+    const int32_t d = result.axis;
+    if (way || !mst_distribute_alike(node, result, 0, operands)) return false;
+    return result.kind == MST_PARTIAL || (node->values[START].list[d] == 0 && node->values[STEP].list[d] == 1);
+}
+
 static void gradient_slice(mst_gradients *gradients, muster_expr *node, muster_expr *dy) {
     int64_t dims[MUSTER_MAX_DIMS];
     for (int32_t d = 0; d < X->type.ndim; d++) dims[d] = X->type.dims[d];
@@ -101,6 +108,7 @@ const mst_operator mst_operator_slice = {
     .operands = {"x"},
     .attributes = {{"start", MST_VALUE_LIST}, {"stop", MST_VALUE_LIST}, {"step", MST_VALUE_LIST}},
     .infer = infer_slice,
+    .distribute = distribute_slice,
     .view = view_slice,
     .gradient = gradient_slice};
 
@@ -154,6 +162,7 @@ const mst_operator mst_operator_slice_gradient = {
     .attributes = {{"start", MST_VALUE_LIST}, {"stop", MST_VALUE_LIST}, {"step", MST_VALUE_LIST}, {"shape", MST_VALUE_DIMS}},
     .flags = MST_OPERATOR_HIDDEN,
     .infer = infer_slice_gradient,
+    .distribute = distribute_slice,
     .run = run_slice_gradient,
     .gradient = gradient_slice_gradient};
 
@@ -262,11 +271,16 @@ static void gradient_concatenate(mst_gradients *gradients, muster_expr *node, mu
     }
 }
 
+static bool distribute_concatenate(const muster_expr *node, mst_distribution result, int32_t way, mst_distribution *operands) {
+    return way == 0 && mst_distribute_alike(node, result, 1u << node->values[0].integer, operands);
+}
+
 const mst_operator mst_operator_concatenate = {
     MST_ANY_OPERATOR(concatenate, "the operands, one behind the other along the axis, which holds no rows"),
     .operands = {"x", "..."},
     .attributes = {{"axis", MST_VALUE_INTEGER}},
     .infer = infer_concatenate,
+    .distribute = distribute_concatenate,
     .run = run_concatenate,
     .gradient = gradient_concatenate};
 

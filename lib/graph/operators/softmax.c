@@ -43,11 +43,17 @@ static void gradient_log_softmax(mst_gradients *gradients, muster_expr *node, mu
     mst_gradient_add(gradients, node, 0, G(log_softmax_gradient, node, dy));
 }
 
-#define ROWS(op_name, text)                                                                              \
-    const mst_operator mst_operator_##op_name = {                                                        \
-        MST_ANY_OPERATOR(op_name, text), .operands = {"x"},    .attributes = {{"axis", MST_VALUE_LIST}}, \
-        .dtypes = MST_FLOAT_DTYPES,      .in_place = 1,        .expand = expand_rows,                    \
-        .infer = mst_draft_same,         .run = run_##op_name, .gradient = gradient_##op_name}
+#define ROWS(op_name, text)                                                                \
+    const mst_operator mst_operator_##op_name = {MST_ANY_OPERATOR(op_name, text),          \
+                                                 .operands = {"x"},                        \
+                                                 .attributes = {{"axis", MST_VALUE_LIST}}, \
+                                                 .dtypes = MST_FLOAT_DTYPES,               \
+                                                 .in_place = 1,                            \
+                                                 .expand = expand_rows,                    \
+                                                 .infer = mst_draft_same,                  \
+                                                 .run = run_##op_name,                     \
+                                                 .gradient = gradient_##op_name,           \
+                                                 .distribute = mst_distribute_along_last}
 ROWS(softmax, "exp(x) / sum(exp(x)) over the axes, or over all, without overflow");
 ROWS(log_softmax, "log(softmax(x)) over the axes, or over all");
 
@@ -81,15 +87,17 @@ static void gradient_log_softmax_gradient(mst_gradients *gradients, muster_expr 
     mst_gradient_add(gradients, node, 1, G(subtract, g, row_sum(weighted)));
 }
 
-#define ROWS_GRADIENT(op_name, text)                                              \
-    const mst_operator mst_operator_##op_name = {MST_ANY_OPERATOR(op_name, text), \
-                                                 .operands = {"y", "dy"},         \
-                                                 .dtypes = MST_FLOAT_DTYPES,      \
-                                                 .flags = MST_OPERATOR_HIDDEN,    \
-                                                 .in_place = 3,                   \
-                                                 .infer = mst_draft_same,         \
-                                                 .run = run_##op_name,            \
-                                                 .gradient = gradient_##op_name}
+/* They are proportional to dy. */
+static bool distribute_rows_gradient(const muster_expr *node, mst_distribution result, int32_t way, mst_distribution *operands) {
+    if (result.kind == MST_PARTIAL) return way == 0 && mst_distribute_scaled(node, result, 1, operands);
+    return mst_distribute_along_last(node, result, way, operands);
+}
+
+#define ROWS_GRADIENT(op_name, text)                                                                 \
+    const mst_operator mst_operator_##op_name = {                                                    \
+        MST_ANY_OPERATOR(op_name, text),        .operands = {"y", "dy"}, .dtypes = MST_FLOAT_DTYPES, \
+        .flags = MST_OPERATOR_HIDDEN,           .in_place = 3,           .infer = mst_draft_same,    \
+        .distribute = distribute_rows_gradient, .run = run_##op_name,    .gradient = gradient_##op_name}
 ROWS_GRADIENT(softmax_gradient, "y (dy - sum(y dy)): the gradient of softmax");
 ROWS_GRADIENT(log_softmax_gradient, "dy - exp(y) sum(dy): the gradient of log_softmax");
 
@@ -134,6 +142,7 @@ const mst_operator mst_operator_logsumexp = {MST_ANY_OPERATOR(logsumexp, "log(su
                                              .dtypes = MST_FLOAT_DTYPES,
                                              .expand = expand_logsumexp,
                                              .infer = infer_logsumexp,
+                                             .distribute = mst_distribute_along_last,
                                              .run = run_logsumexp,
                                              .gradient = gradient_logsumexp};
 

@@ -1,5 +1,5 @@
 /* The ways in which operators of the usual kinds compute distributed results. */
-#include "ways_private.h"
+#include "distribution/distribution_private.h"
 
 bool mst_axis_has_rows(const mst_graph *graph, const mst_type *type, int32_t axis) {
     return graph->dims[type->dims[axis]].powers[MST_SIZE_ROWS] != 0;
@@ -63,4 +63,30 @@ bool mst_distribute_moved(const muster_expr *node, mst_distribution result, cons
     operands[0] = result;
     if (result.kind == MST_CUT) operands[0].axis = (int8_t)axes[result.axis];
     return true;
+}
+
+bool mst_distribute_alike(const muster_expr *node, mst_distribution result, uint32_t mixed, mst_distribution *operands) {
+    for (int32_t i = 0; i < node->input_count; i++) {
+        if (result.kind == MST_CUT && (mixed >> result.axis & 1 || node->inputs[i]->type.dims[result.axis] != node->type.dims[result.axis]))
+            return false;
+        operands[i] = result;
+    }
+    return true;
+}
+
+bool mst_distribute_along_last(const muster_expr *node, mst_distribution result, int32_t way, mst_distribution *operands) {
+    const uint32_t last = 1u << (node->inputs[0]->type.ndim - 1);
+    return way == 0 && result.kind == MST_CUT && mst_distribute_alike(node, result, last, operands);
+}
+
+mst_distribution mst_distribution_of_result(const muster_expr *node, mst_distribution first) {
+    const mst_operator *op = node->inputs[0]->op;
+    if (first.kind == MST_SAME || !op->distribute_result) return first;
+    return op->distribute_result(first, (int32_t)node->values[0].integer);
+}
+
+int64_t mst_part_begin(const mst_step_run *run, int32_t axis) {
+    const muster_expr *node = run->node;
+    if (!run->sharing || node->distribution.kind != MST_CUT || node->distribution.axis != axis) return 0;
+    return mst_cut_edge(node->graph, node->type.dims[axis], run->sizes, run->sharing, run->sharing->rank);
 }

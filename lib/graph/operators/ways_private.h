@@ -20,7 +20,17 @@ bool mst_distribute_leaf(const muster_expr *node, mst_distribution result, int32
 /* The result has the axes of operand 0, and mixes elements along those of the mask. Operands after
  * the first are whole. */
 bool mst_distribute_except(const muster_expr *node, mst_distribution result, uint32_t mixed, mst_distribution *operands);
+/* Every operand has the distribution of the result, whose elements along the axes of the mask it
+ * mixes. Partial values are combined after the operation as well as before it. */
+bool mst_distribute_alike(const muster_expr *node, mst_distribution result, uint32_t mixed, mst_distribution *operands);
+/* Operations along the last axis: any other one may be cut. */
+bool mst_distribute_along_last(const muster_expr *node, mst_distribution result, int32_t way, mst_distribution *operands);
 /* The result has the axes of operand 0 in another order: axis d is axis axes[d] of the operand. */
 bool mst_distribute_moved(const muster_expr *node, mst_distribution result, const int64_t *axes, mst_distribution *operands);
+
+/* The distribution of a `result`, of an operation whose first result is in `first`. */
+mst_distribution mst_distribution_of_result(const muster_expr *node, mst_distribution first);
+/* The first place of the worker's part of the result along the axis; 0 where the worker has all. */
+int64_t mst_part_begin(const mst_step_run *run, int32_t axis);
 
 #endif
