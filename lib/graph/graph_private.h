@@ -69,8 +69,8 @@ typedef struct mst_type {
 typedef enum mst_distribution_kind {
     MST_LOCAL = 0, /* the graph is not distributed: each worker has a value of its own */
     MST_SAME,      /* every worker has the whole value */
-    /* Each worker has a part along `axis`. If the size of the axis has the factor `rows`, which then
-     * varies slowest, the parts are those of the call's rows; else they are even. */
+    /* Each worker has a part along `axis`. If the size of the axis has the factor `rows`, which
+     * then varies slowest, the parts are those of the call's rows; else they are even. */
     MST_CUT,
     MST_PARTIAL, /* every worker has a value of the whole shape; `op` combines them to the value */
 } mst_distribution_kind;
@@ -323,6 +323,12 @@ const mst_operator *mst_operator_find(const char *name);
 const mst_operator *mst_operator_named(mst_graph *graph, const char *name);
 int32_t mst_operator_attribute_count(const mst_operator *op);
 int32_t mst_operator_operand_count(const mst_operator *op, bool *more); /* *more: the last may repeat */
+
+/* ---- distribution/exchanges.c ---- */
+
+/* Where the part of worker r begins along an axis of this size: with the factor `rows`, at the
+ * worker's first row, else at the even edge floor(r n / size). */
+int64_t mst_cut_edge(const mst_graph *graph, mst_dim dim, const int64_t sizes[MST_SIZES], const mst_sharing *sharing, int32_t r);
 
 /* ---- operators/placement.c ---- */
 

@@ -1,6 +1,6 @@
-/* Sharing a graph out: one sweep over the nodes that outputs and updates need, in the order of their
- * numbers. Each node is made again with a distribution, and with operands in the distributions that
- * its way needs. The cheapest way is taken, by the bytes that a worker receives for the operands,
+/* Sharing a graph out: one sweep over the nodes that outputs and updates need, in the order of
+ * their numbers. Each node is made again with a distribution, and with operands in the
+ * distributions that its way needs. The cheapest way is taken, by the bytes that a worker receives for the operands,
  * later for a result of partial values, and by the work that the workers do more than once. */
 #include "distribution_private.h"
 #include "variable_impl.h"
@@ -189,7 +189,8 @@ static void choose(const distributing *d, const muster_expr *node, choice *best)
         for (int32_t a = 0; a < node->type.ndim; a++)
             if (mst_axis_has_rows(d->graph, &node->type, a) == (rows == 1) && node->type.dims[a] != MST_DIM_ONE && (rows || !d->shards))
                 try_result(d, node, MST_DISTRIBUTED_CUT(a), best);
-    const bool partial = !d->shards || (node->type.ndim < MUSTER_MAX_DIMS && node->input_count <= MST_GRAPH_OPERANDS);
+    const bool partial =
+        !d->shards || (node->type.ndim < MUSTER_MAX_DIMS && node->input_count <= MST_GRAPH_OPERANDS && node->op->results < 2);
     for (size_t r = 0; r < sizeof reductions / sizeof *reductions && partial; r++)
         try_result(d, node, MST_DISTRIBUTED_PARTIAL(reductions[r]), best);
     for (int32_t i = 0; i < node->input_count; i++) best->tried[i] = MST_DISTRIBUTED_SAME;

@@ -9,9 +9,6 @@
 
 /* ---- parts ---- */
 
-/* Where the part of worker r begins along an axis of this size: with the factor `rows`, at the
- * worker's first row, else at the even edge floor(r n / size). */
-int64_t mst_cut_edge(const mst_graph *graph, mst_dim dim, const int64_t sizes[MST_SIZES], const mst_sharing *sharing, int32_t r);
 /* The shape of the worker's own value of a type. -1 in a size that overflows. */
 void mst_local_shape(const mst_graph *graph, const mst_type *type, mst_distribution distribution, const int64_t sizes[MST_SIZES],
                      const mst_sharing *sharing, int64_t *shape);

@@ -1,5 +1,5 @@
 /* Rows by index, and losses that take labels. */
-#include "distribution/distribution_private.h"
+#include "operators_private.h"
 
 #define X (node->inputs[0])
 
@@ -158,12 +158,12 @@ static bool distribute_within(const muster_expr *node, mst_distribution result, 
     return mst_axis_has_rows(node->graph, &node->type, 0);
 }
 
-/* The indices, counted from where the worker's part of `of` begins. -1, which is refused, stays
+/* The indices, counted from where the worker's part of `rows` begins. -1, which is refused, stays
  * below 0. */
-static muster_status indices_within(muster_worker *worker, const mst_step_run *run, const mst_type *of, muster_tensor *indices) {
+static muster_status indices_within(muster_worker *worker, const mst_step_run *run, const mst_type *rows, muster_tensor *indices) {
     *indices = *run->in[1];
     if (!run->sharing || run->node->distribution.kind != MST_CUT) return MUSTER_OK;
-    const int64_t begin = mst_cut_edge(run->node->graph, of->dims[0], run->sizes, run->sharing, run->sharing->rank);
+    const int64_t begin = mst_cut_edge(run->node->graph, rows->dims[0], run->sizes, run->sharing, run->sharing->rank);
     if (begin == 0) return MUSTER_OK;
     *indices = muster_worker_scratch(worker, indices->dtype, 1, indices->shape);
     return muster_binary_scalar(worker, MUSTER_SUB, *run->in[1], (double)begin, *indices);

@@ -1,5 +1,5 @@
 /* The ways in which operators of the usual kinds compute distributed results. */
-#include "distribution/distribution_private.h"
+#include "ways_private.h"
 
 bool mst_axis_has_rows(const mst_graph *graph, const mst_type *type, int32_t axis) {
     return graph->dims[type->dims[axis]].powers[MST_SIZE_ROWS] != 0;
