@@ -105,12 +105,16 @@ static muster_status check_environment(muster_graph_options *known) {
 
 /* ---- the function ---- */
 
+/* What one device means is the value itself, whatever the mode: the mode only says where it is. */
 static int32_t output_mode(const mst_graph *graph, const mst_graph_port *port, muster_graph_meaning meaning) {
-    /* On several devices a mode other than MUSTER_AUTO means what it means on one. */
-    if (port->mode != MUSTER_AUTO && port->node->distribution.kind == MST_LOCAL) return port->mode;
-    if (meaning == MUSTER_PER_WORKER) return MUSTER_AVG;
+    if (meaning == MUSTER_PER_WORKER) return port->mode == MUSTER_AUTO ? MUSTER_AVG : port->mode;
     if (port->node->distribution.kind == MST_PARTIAL) return port->node->distribution.op;
     return port->node->type.ndim > 0 && mst_dim_is_rows(graph, port->node->type.dims[0]) ? MUSTER_GATHER : MUSTER_MASTER;
+}
+
+static int32_t update_mode(const mst_graph_port *port, muster_graph_meaning meaning) {
+    if (meaning == MUSTER_ONE_DEVICE) return MUSTER_MASTER;
+    return port->mode == MUSTER_AUTO ? MUSTER_AVG : port->mode;
 }
 
 static muster_status describe(mst_graph_program *program, const muster_graph_options *options, muster_function *function) {
@@ -133,10 +137,8 @@ static muster_status describe(mst_graph_program *program, const muster_graph_opt
             .kind = MUSTER_PORT_VARIABLE, .mode = graph->variables.items[i].mode, .variable = graph->variables.items[i].variable};
     for (int32_t i = 0; i < graph->updates.count; i++) {
         const mst_graph_port *port = &graph->updates.items[i];
-        const int32_t otherwise = options->meaning == MUSTER_PER_WORKER ? MUSTER_AVG : MUSTER_MASTER;
         program->all_rows |= options->meaning == MUSTER_ONE_DEVICE;
-        *at++ = (muster_port){
-            .kind = MUSTER_PORT_UPDATE, .mode = port->mode == MUSTER_AUTO ? otherwise : port->mode, .variable = port->variable};
+        *at++ = (muster_port){.kind = MUSTER_PORT_UPDATE, .mode = update_mode(port, options->meaning), .variable = port->variable};
     }
     const muster_status status = muster_function_describe(function, ports, count);
     mst_free(ports);
@@ -255,7 +257,7 @@ muster_status muster_graph_compile(muster_graph *handle, const muster_graph_opti
     MUSTER_TRY(muster_function_create_owned(graph->runtime, graph->name, &body, 1, program, mst_graph_program_destroy, &made));
     muster_status described = describe(program, &known, made);
     if (described == MUSTER_OK && program->placed) described = muster_function_set_runs_without_rows(made, 1);
-    if (described == MUSTER_OK && program->distributed) described = mst_function_count_without_rows(made);
+    if (described == MUSTER_OK && known.meaning == MUSTER_ONE_DEVICE) described = mst_function_count_without_rows(made);
     if (described == MUSTER_OK && program->distributed) described = muster_function_set_shards_together(made, 1);
     if (described != MUSTER_OK) {
         char message[MST_MESSAGE_SIZE];
