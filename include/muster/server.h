@@ -200,6 +200,33 @@ MUSTER_API MUSTER_NODISCARD muster_status muster_client_send(muster_client *clie
 MUSTER_API MUSTER_NODISCARD muster_status muster_client_receive(muster_client *client, int32_t index, muster_tensor tensor,
                                                                 muster_request **request);
 
+/* A send or a receive of every value at once, such as the parameters of a graph: tensors[i] belongs
+ * to value i, and count is the server's number of values. What is said above holds for each of
+ * them; they begin in the order of the values. All are checked before the first begins, so that
+ * what is refused has touched nothing.
+ * requests[count] become the handles, for muster_requests_wait_all. With requests NULL they return
+ * when all operations are done. An error that comes later than the checks ends the list: what had
+ * begun is waited for, no handle is left, and the values behind it are untouched.
+ * Errors: also INVALID_ARGUMENT (NULL, another count). Threads: the client's. */
+MUSTER_API MUSTER_NODISCARD muster_status muster_client_send_all(muster_client *client, muster_rule rule, double scale,
+                                                                 const muster_tensor *tensors, int32_t count, int32_t flags,
+                                                                 muster_request **requests);
+MUSTER_API MUSTER_NODISCARD muster_status muster_client_receive_all(muster_client *client, const muster_tensor *tensors, int32_t count,
+                                                                    muster_request **requests);
+/* The same of variables, and waits: variables[i] belongs to value i, as muster_server_create_from
+ * makes a server of them.
+ * - A worker's client sends the worker's replicas, and receives into them. The body's function has
+ *   declared the variables, to receive with MUSTER_USE_READ_WRITE.
+ * - A client of host threads sends the master's replicas; a receive makes every replica on every
+ *   device the received value, in the shape of the master's replica. Both wait in the queue behind
+ *   running calls, and take host memory for a copy of all values.
+ * Errors: also INVALID_ARGUMENT (a variable that is not declared so), and those of
+ * muster_variable_get and muster_variables_broadcast. Threads: the client's. */
+MUSTER_API MUSTER_NODISCARD muster_status muster_client_send_variables(muster_client *client, muster_rule rule, double scale,
+                                                                       muster_variable *const *variables, int32_t count);
+MUSTER_API MUSTER_NODISCARD muster_status muster_client_receive_variables(muster_client *client, muster_variable *const *variables,
+                                                                          int32_t count);
+
 /* Waits until the operation is done, and sets *request to NULL whatever the outcome. The exception
  * is TIMEOUT, when the shards have made no progress for fail_after_ns of the runtime or, in a
  * worker, of the call: the request then stays, and so must its memory. A NULL request is done.

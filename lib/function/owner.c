@@ -46,7 +46,7 @@ static const char *use_text(const mst_use *use) {
 }
 
 muster_status mst_function_inside_variable(muster_worker *worker, const muster_variable *variable, bool written, const char *where,
-                                           const char *name, muster_tensor *tensor) {
+                                           const char *does, const char *name, muster_tensor *tensor) {
     MUSTER_TRY(inside_check(worker, where));
     const mst_rank *rank = mst_worker_rank(worker);
     const muster_function *function = rank->call->function;
@@ -59,7 +59,7 @@ muster_status mst_function_inside_variable(muster_worker *worker, const muster_v
     }
     return mst_error(
         MUSTER_INVALID_ARGUMENT,
-        "%s: variable \"%.60s\": expected one that function '%.60s', whose body runs '%.60s', has declared with %s, received %s", where,
-        variable->object.name, mst_function_name(function), name, written ? "MUSTER_USE_READ_WRITE" : "muster_function_variable",
-        use ? use_text(use) : "none");
+        "%s: variable \"%.60s\": expected one that function '%.60s', whose body %s%s%.60s%s, has declared with %s, received %s", where,
+        variable->object.name, mst_function_name(function), does, name ? " '" : "", name ? name : "", name ? "'" : "",
+        written ? "MUSTER_USE_READ_WRITE" : "muster_function_variable", use ? use_text(use) : "none");
 }

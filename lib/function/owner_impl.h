@@ -23,9 +23,9 @@ void mst_function_leave(muster_function *function);
 muster_status mst_function_inside(const muster_worker *worker, const muster_function *function, muster_body body, const char *where,
                                   const char *what, void **user);
 /* Inside a body: the tensor of a variable that its function has declared, to be written too if
- * `written`. Errors: INVALID_ARGUMENT (the message begins with `where` and says that function
- * `name` needs the variable), BAD_STATE (outside a body). */
+ * `written`. Errors: INVALID_ARGUMENT (the message begins with `where`, and says what the body does
+ * with the variable: "runs", and `name`, which may be NULL), BAD_STATE (outside a body). */
 muster_status mst_function_inside_variable(muster_worker *worker, const muster_variable *variable, bool written, const char *where,
-                                           const char *name, muster_tensor *tensor);
+                                           const char *does, const char *name, muster_tensor *tensor);
 
 #endif

@@ -122,10 +122,11 @@ static muster_status inside_variables(muster_worker *worker, const mst_graph_pro
                                       muster_tensor *replicas) {
     const mst_graph *graph = program->graph;
     for (int32_t v = 0; v < program->variable_count; v++)
-        MUSTER_TRY(mst_function_inside_variable(worker, graph->variables.items[v].variable, false, where_run, graph->name,
+        MUSTER_TRY(mst_function_inside_variable(worker, graph->variables.items[v].variable, false, where_run, "runs", graph->name,
                                                 &given[program->input_count + v]));
     for (int32_t u = 0; u < program->update_count; u++)
-        MUSTER_TRY(mst_function_inside_variable(worker, graph->updates.items[u].variable, true, where_run, graph->name, &replicas[u]));
+        MUSTER_TRY(
+            mst_function_inside_variable(worker, graph->updates.items[u].variable, true, where_run, "runs", graph->name, &replicas[u]));
     return MUSTER_OK;
 }
 

@@ -1,11 +1,12 @@
 /* Sends and receives of a client: what they are checked for, and how a request is made of them. */
+#include "owner_impl.h"
 #include "server_private.h"
 
 #include <inttypes.h>
 #include <math.h>
 
 typedef struct submission {
-    const char *where, *event;
+    const char *where, *event, *what; /* what: the argument that the tensor comes from */
     int32_t index;
     const mst_rule *rule; /* NULL: receive */
     double scale;
@@ -22,15 +23,15 @@ static bool operation_surely_fits(const mst_value *value, const muster_tensor *t
 static muster_status operation_check_fit(const submission *o, const mst_value *value) {
     const muster_tensor *tensor = o->tensor;
     if (__builtin_expect(operation_surely_fits(value, tensor), 1)) return MUSTER_OK;
-    MUSTER_TRY(mst_tensor_check(*tensor, o->where, "tensor"));
+    MUSTER_TRY(mst_tensor_check(*tensor, o->where, o->what));
     if (tensor->dtype != value->dtype)
-        return mst_error(MUSTER_DTYPE_MISMATCH, "%s: tensor: expected %s as in value %" PRId32 ", received %s", o->where,
+        return mst_error(MUSTER_DTYPE_MISMATCH, "%s: %s: expected %s as in value %" PRId32 ", received %s", o->where, o->what,
                          muster_dtype_name(value->dtype), o->index, muster_dtype_name(tensor->dtype));
     if (muster_tensor_count(*tensor) != value->elements)
-        return mst_error(MUSTER_SHAPE_MISMATCH, "%s: tensor: expected %" PRId64 " elements as in value %" PRId32 ", received %" PRId64,
-                         o->where, value->elements, o->index, muster_tensor_count(*tensor));
+        return mst_error(MUSTER_SHAPE_MISMATCH, "%s: %s: expected %" PRId64 " elements as in value %" PRId32 ", received %" PRId64,
+                         o->where, o->what, value->elements, o->index, muster_tensor_count(*tensor));
     if (!mst_tensor_contiguous(*tensor))
-        return mst_error(MUSTER_UNSUPPORTED, "%s: tensor: expected contiguous elements, received strided ones", o->where);
+        return mst_error(MUSTER_UNSUPPORTED, "%s: %s: expected contiguous elements, received strided ones", o->where, o->what);
     return MUSTER_OK;
 }
 
@@ -39,9 +40,15 @@ static muster_status operation_check_device(const submission *o, const muster_cl
     const int32_t device = o->tensor->device;
     if (device == MUSTER_DEVICE_HOST || (worker && device == worker->rank)) return MUSTER_OK;
     if (worker)
-        return mst_error(MUSTER_INVALID_ARGUMENT, "%s: tensor: expected host memory or that of rank %" PRId32 ", received device %" PRId32,
-                         o->where, worker->rank, device);
-    return mst_error(MUSTER_INVALID_ARGUMENT, "%s: tensor: expected host memory, received device %" PRId32, o->where, device);
+        return mst_error(MUSTER_INVALID_ARGUMENT, "%s: %s: expected host memory or that of rank %" PRId32 ", received device %" PRId32,
+                         o->where, o->what, worker->rank, device);
+    return mst_error(MUSTER_INVALID_ARGUMENT, "%s: %s: expected host memory, received device %" PRId32, o->where, o->what, device);
+}
+
+static muster_status operation_check(const submission *o, const muster_client *client) {
+    if (o->rule && o->rule->number == MUSTER_RULE_ZERO) return MUSTER_OK;
+    MUSTER_TRY(operation_check_fit(o, &client->server->values[o->index]));
+    return operation_check_device(o, client);
 }
 
 /* Reserves memory for the copy before anything else changes. */
@@ -59,10 +66,7 @@ static muster_status operation_prepare(muster_client *client, const submission *
     const mst_value *value = &client->server->values[o->index];
     const bool zero = o->rule && o->rule->number == MUSTER_RULE_ZERO;
     muster_worker *worker = client->worker;
-    if (!zero) {
-        MUSTER_TRY(operation_check_fit(o, value));
-        MUSTER_TRY(operation_check_device(o, client));
-    }
+    MUSTER_TRY(operation_check(o, client));
     const bool staged = !zero && o->tensor->device != MUSTER_DEVICE_HOST && !mst_device_is_host(worker->device);
     if (worker && worker->device->queued) MUSTER_TRY(mst_worker_sync(worker));
     muster_request *taken = mst_request_take(client);
@@ -145,22 +149,123 @@ static muster_status operation_find_rule(const muster_client *client, const char
     return MUSTER_OK;
 }
 
+static muster_status operation_check_send(const char *where, muster_rule rule, double scale, int32_t flags) {
+    if (flags & ~MUSTER_SEND_COPY)
+        return mst_error(MUSTER_INVALID_ARGUMENT, "%s: flags: expected 0 or MUSTER_SEND_COPY, received %" PRId32, where, flags);
+    if (rule == MUSTER_RULE_ADD_SCALED && !isfinite(scale))
+        return mst_error(MUSTER_INVALID_ARGUMENT, "%s: scale: expected a finite number, received %g", where, scale);
+    return MUSTER_OK;
+}
+
 muster_status muster_client_send(muster_client *client, int32_t index, muster_rule rule, double scale, muster_tensor tensor, int32_t flags,
                                  muster_request **request) {
-    submission o = {
-        .where = "muster_client_send", .event = "server_send", .index = index, .scale = scale, .tensor = &tensor, .flags = flags};
+    submission o = {.where = "muster_client_send",
+                    .event = "server_send",
+                    .what = "tensor",
+                    .index = index,
+                    .scale = scale,
+                    .tensor = &tensor,
+                    .flags = flags};
     if (request) *request = NULL;
     if (!client) return mst_error_null(o.where, "client", "a client");
     if (__builtin_expect(!client->server, 0)) return mst_client_refuse_closed(o.where);
-    if (flags & ~MUSTER_SEND_COPY)
-        return mst_error(MUSTER_INVALID_ARGUMENT, "%s: flags: expected 0 or MUSTER_SEND_COPY, received %" PRId32, o.where, flags);
+    MUSTER_TRY(operation_check_send(o.where, rule, scale, flags));
     MUSTER_TRY(operation_find_rule(client, o.where, index, rule, &o.rule));
-    if (rule == MUSTER_RULE_ADD_SCALED && !isfinite(scale))
-        return mst_error(MUSTER_INVALID_ARGUMENT, "%s: scale: expected a finite number, received %g", o.where, scale);
     return operation_submit(client, &o, request);
 }
 
 muster_status muster_client_receive(muster_client *client, int32_t index, muster_tensor tensor, muster_request **request) {
-    const submission o = {.where = "muster_client_receive", .event = "server_receive", .index = index, .tensor = &tensor};
+    const submission o = {.where = "muster_client_receive", .event = "server_receive", .what = "tensor", .index = index, .tensor = &tensor};
     return operation_submit(client, &o, request);
+}
+
+/* ---- all values ---- */
+
+static muster_status list_tensor(const mst_operation_list *list, const muster_client *client, int32_t i, muster_tensor *tensor) {
+    if (list->tensors) {
+        *tensor = list->tensors[i];
+        return MUSTER_OK;
+    }
+    if (!list->variables[i]) return mst_error_null(list->where, "variables", "variables");
+    return mst_function_inside_variable(client->worker, list->variables[i], !list->sends, list->where,
+                                        list->sends ? "sends it" : "receives it", NULL, tensor);
+}
+
+/* Operation `i` of the list. */
+static muster_status list_submission(const mst_operation_list *list, const muster_client *client, int32_t i, muster_tensor *tensor,
+                                     submission *o) {
+    MUSTER_TRY(list_tensor(list, client, i, tensor));
+    *o = (submission){.where = list->where,
+                      .event = list->sends ? "server_send" : "server_receive",
+                      .what = list->what,
+                      .index = i,
+                      .scale = list->scale,
+                      .tensor = tensor,
+                      .flags = list->flags};
+    return list->sends ? operation_find_rule(client, list->where, i, list->rule, &o->rule) : MUSTER_OK;
+}
+
+muster_status mst_operations_check_count(const mst_operation_list *list, const muster_server *server) {
+    if (list->count == server->count) return MUSTER_OK;
+    return mst_error(MUSTER_INVALID_ARGUMENT, "%s: count: expected the %" PRId32 " values of server '%.200s', received %" PRId32,
+                     list->where, server->count, server->name, list->count);
+}
+
+/* Everything is checked before anything begins. *begun: how many have been. */
+static muster_status list_run(const mst_operation_list *list, muster_client *client, int32_t *begun) {
+    muster_tensor tensor;
+    submission o;
+    MUSTER_TRY(mst_operations_check_count(list, client->server));
+    for (int32_t i = 0; i < list->count; i++) {
+        MUSTER_TRY(list_submission(list, client, i, &tensor, &o));
+        MUSTER_TRY(operation_check(&o, client));
+    }
+    for (int32_t i = 0; i < list->count; i++) {
+        MUSTER_TRY(list_submission(list, client, i, &tensor, &o));
+        MUSTER_TRY(operation_submit_inside(client, &o, list->requests ? &list->requests[i] : NULL));
+        *begun = i + 1;
+    }
+    return MUSTER_OK;
+}
+
+/* What has begun is waited for, so that the caller has either all requests or none. */
+static muster_status list_fail(const mst_operation_list *list, int32_t begun, muster_status status) {
+    char message[MST_MESSAGE_SIZE];
+    mst_error_save(message);
+    for (int32_t i = 0; list->requests && i < begun; i++)
+        if (muster_request_wait(&list->requests[i]) != MUSTER_OK) continue; /* the first failure is the one that is said */
+    return mst_error_restore(status, message);
+}
+
+muster_status mst_operations_run(const mst_operation_list *list, muster_client *client) {
+    int32_t begun = 0;
+    if (!client) return mst_error_null(list->where, "client", "a client");
+    if (__builtin_expect(!client->server, 0)) return mst_client_refuse_closed(list->where);
+    if (!list->tensors && !list->variables) return mst_error_null(list->where, list->what, "one for each value");
+    if (list->sends) MUSTER_TRY(operation_check_send(list->where, list->rule, list->scale, list->flags));
+    MUSTER_TRY(mst_client_enter(client, list->where));
+    for (int32_t i = 0; list->requests && i < list->count && i < client->server->count; i++) list->requests[i] = NULL;
+    const muster_status status = list_run(list, client, &begun);
+    mst_client_leave(client);
+    return status == MUSTER_OK ? MUSTER_OK : list_fail(list, begun, status);
+}
+
+muster_status muster_client_send_all(muster_client *client, muster_rule rule, double scale, const muster_tensor *tensors, int32_t count,
+                                     int32_t flags, muster_request **requests) {
+    const mst_operation_list list = {.where = "muster_client_send_all",
+                                     .what = "tensors",
+                                     .sends = true,
+                                     .rule = rule,
+                                     .scale = scale,
+                                     .flags = flags,
+                                     .tensors = tensors,
+                                     .count = count,
+                                     .requests = requests};
+    return mst_operations_run(&list, client);
+}
+
+muster_status muster_client_receive_all(muster_client *client, const muster_tensor *tensors, int32_t count, muster_request **requests) {
+    const mst_operation_list list = {
+        .where = "muster_client_receive_all", .what = "tensors", .tensors = tensors, .count = count, .requests = requests};
+    return mst_operations_run(&list, client);
 }

@@ -87,6 +87,22 @@ static inline bool mst_server_oversubscribed(const muster_server *server) {
     return atomic_load_explicit(&((muster_server *)server)->client_count, memory_order_relaxed) > server->cpus;
 }
 
+/* operation.c: an operation on every value, from or to tensors or, of a worker's client, its
+ * replicas of variables. */
+typedef struct mst_operation_list {
+    const char *where, *what; /* what: the argument that holds them */
+    bool sends;
+    muster_rule rule;
+    double scale;
+    int32_t flags;
+    const muster_tensor *tensors; /* NULL: variables */
+    muster_variable *const *variables;
+    int32_t count;
+    muster_request **requests; /* NULL: each is waited for */
+} mst_operation_list;
+muster_status mst_operations_run(const mst_operation_list *list, muster_client *client);
+muster_status mst_operations_check_count(const mst_operation_list *list, const muster_server *server);
+
 /* progress.c */
 muster_status mst_progress_start(muster_server *server, const char *where, int32_t threads);
 void mst_progress_stop(muster_server *server);
