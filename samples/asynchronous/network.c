@@ -2,61 +2,55 @@
 
 #include <math.h>
 
-/* Pixels are bytes; the network's inputs are pixel / 255. The factor is part of the alpha of the
- * first layer's two multiplications. */
-#define PIXEL_SCALE (1.0 / 255)
-
+const char *const network_names[NETWORK_VALUES] = {"weight1", "bias1", "weight2", "bias2"};
 const int32_t network_ndim[NETWORK_VALUES] = {2, 1, 2, 1};
 const int64_t network_shape[NETWORK_VALUES][2] = {
     {NETWORK_INPUTS, NETWORK_HIDDEN}, {NETWORK_HIDDEN}, {NETWORK_HIDDEN, NETWORK_CLASSES}, {NETWORK_CLASSES}};
 
 int64_t network_count(int32_t index) { return network_shape[index][0] * (network_ndim[index] == 2 ? network_shape[index][1] : 1); }
 
-static muster_tensor matrix(muster_worker *w, int64_t rows, int64_t columns) {
-    return muster_worker_scratch(w, MUSTER_F32, 2, (int64_t[]){rows, columns});
+/* The inputs, and the logits; p becomes the parameters. Pixels are bytes, the network's inputs are
+ * pixel / 255. */
+static muster_expr *logits_of(muster_graph *graph, muster_variable *const *parameters, muster_expr *p[NETWORK_VALUES]) {
+    (void)muster_graph_input(graph, "images", MUSTER_U8, MUSTER_SHAPE(MUSTER_ROWS, NETWORK_INPUTS), MUSTER_SCATTER);
+    (void)muster_graph_input(graph, "labels", MUSTER_U8, MUSTER_SHAPE(MUSTER_ROWS), MUSTER_SCATTER);
+    for (int32_t i = 0; i < NETWORK_VALUES; i++) p[i] = muster_graph_parameter(graph, parameters[i]);
+    return muster_expr_parse(graph, "relu(cast(images, f32) * (1 / 255) @ weight1 + bias1) @ weight2 + bias2");
 }
 
-muster_status network_open(network *n, muster_worker *w, int64_t rows) {
-    n->pixels = matrix(w, rows, NETWORK_INPUTS);
-    n->hidden = matrix(w, rows, NETWORK_HIDDEN);
-    n->hidden_gradient = matrix(w, rows, NETWORK_HIDDEN);
-    n->logits = matrix(w, rows, NETWORK_CLASSES);
-    for (int32_t i = 0; i < NETWORK_VALUES; i++) n->gradients[i] = muster_worker_scratch(w, MUSTER_F32, network_ndim[i], network_shape[i]);
-    n->loss = muster_worker_scratch(w, MUSTER_F32, 0, NULL);
-    n->correct = muster_worker_scratch(w, MUSTER_I64, 0, NULL);
-    return muster_fill(w, 0, n->loss); /* returns the reason if any of the memory could not be allocated */
+/* Compiles the graph, which keeps the first error of whatever was done to it, and ends it. */
+static muster_status compile(muster_graph *graph, muster_function **function) {
+    muster_graph_options options;
+    muster_graph_options_init(&options);
+    options.meaning = MUSTER_PER_WORKER; /* no worker waits for another */
+    const muster_status compiled = muster_graph_compile(graph, &options, function), destroyed = muster_graph_destroy(graph);
+    return compiled != MUSTER_OK ? compiled : destroyed;
 }
 
-static muster_status forward(network *n, muster_worker *w, const muster_tensor *p, muster_tensor images) {
-    const int64_t rows = muster_tensor_rows(images);
-    const muster_tensor pixels = muster_tensor_slice(n->pixels, 0, rows), hidden = muster_tensor_slice(n->hidden, 0, rows);
-    const muster_tensor logits = muster_tensor_slice(n->logits, 0, rows);
-    MUSTER_TRY(muster_copy(w, images, pixels));
-    MUSTER_TRY(muster_gemm(w, PIXEL_SCALE, pixels, p[0], 0, hidden));
-    MUSTER_TRY(muster_bias_relu(w, hidden, p[1], hidden));
-    MUSTER_TRY(muster_gemm(w, 1, hidden, p[2], 0, logits));
-    return muster_binary_op(w, MUSTER_ADD, logits, p[3], logits);
+static muster_status compile_gradient(network *n, muster_runtime *runtime, muster_variable *const *parameters) {
+    muster_graph *graph;
+    muster_expr *p[NETWORK_VALUES], *gradients[NETWORK_VALUES];
+    MUSTER_TRY(muster_graph_create(runtime, "gradient", &graph));
+    muster_expr *sum = muster_expr_parse(graph, "softmax_cross_entropy(z, labels)", "z", logits_of(graph, parameters, p));
+    muster_expr *rows = muster_expr_sum(muster_expr_full(graph, MUSTER_SHAPE(MUSTER_ROWS), 1, MUSTER_F32));
+    (void)muster_gradient(muster_expr_divide(sum, rows), p, NETWORK_VALUES, gradients);
+    (void)muster_graph_output(graph, "loss", sum, MUSTER_SUM);
+    for (int32_t i = 0; i < NETWORK_VALUES; i++) (void)muster_graph_output(graph, network_names[i], gradients[i], MUSTER_AUTO);
+    return compile(graph, &n->gradient);
 }
 
-muster_status network_gradient(network *n, muster_worker *w, const muster_tensor *p, muster_tensor images, muster_tensor labels) {
-    const int64_t rows = muster_tensor_rows(images);
-    const muster_tensor pixels = muster_tensor_slice(n->pixels, 0, rows), hidden = muster_tensor_slice(n->hidden, 0, rows);
-    const muster_tensor logits = muster_tensor_slice(n->logits, 0, rows), delta = muster_tensor_slice(n->hidden_gradient, 0, rows);
-    MUSTER_TRY(forward(n, w, p, images));
-    MUSTER_TRY(muster_softmax_cross_entropy(w, logits, labels, 1.0 / (double)rows, n->loss, logits, muster_tensor_none()));
-    MUSTER_TRY(muster_gemm(w, 1, muster_tensor_transpose(hidden), logits, 0, n->gradients[2]));
-    MUSTER_TRY(muster_reduce(w, MUSTER_SUM, logits, 0, n->gradients[3]));
-    MUSTER_TRY(muster_gemm(w, 1, logits, muster_tensor_transpose(p[2]), 0, delta));
-    MUSTER_TRY(muster_relu_gradient(w, hidden, delta, delta));
-    MUSTER_TRY(muster_gemm(w, PIXEL_SCALE, muster_tensor_transpose(pixels), delta, 0, n->gradients[0]));
-    return muster_reduce(w, MUSTER_SUM, delta, 0, n->gradients[1]);
+static muster_status compile_correct(network *n, muster_runtime *runtime, muster_variable *const *parameters) {
+    muster_graph *graph;
+    muster_expr *p[NETWORK_VALUES];
+    MUSTER_TRY(muster_graph_create(runtime, "correct", &graph));
+    muster_expr *sum = muster_expr_parse(graph, "softmax_cross_entropy(z, labels)", "z", logits_of(graph, parameters, p));
+    (void)muster_graph_output(graph, "correct", muster_expr_result(sum, 2), MUSTER_SUM);
+    return compile(graph, &n->correct);
 }
 
-muster_status network_correct(network *n, muster_worker *w, const muster_tensor *p, muster_tensor images, muster_tensor labels,
-                              muster_tensor correct) {
-    MUSTER_TRY(forward(n, w, p, images));
-    return muster_softmax_cross_entropy(w, muster_tensor_slice(n->logits, 0, muster_tensor_rows(images)), labels, 1, n->loss,
-                                        muster_tensor_none(), correct);
+muster_status network_compile(network *n, muster_runtime *runtime, muster_variable *const *parameters) {
+    MUSTER_TRY(compile_gradient(n, runtime, parameters));
+    return compile_correct(n, runtime, parameters);
 }
 
 /* He et al., "Delving deep into rectifiers" (2015), in its uniform form. The last layer has a tenth

@@ -1,6 +1,4 @@
-/* network.h: the network of the parameter server's samples, in worker operations. It takes its
- * memory once for a whole training: scratch memory stays until the body returns, so a body that
- * runs for long must not request more in each step. */
+/* network.h: the network of the parameter server's samples, as expressions (muster/graph.h). */
 #ifndef NETWORK_H
 #define NETWORK_H
 
@@ -9,23 +7,20 @@
 enum { NETWORK_INPUTS = 784, NETWORK_HIDDEN = 128, NETWORK_CLASSES = 10, NETWORK_VALUES = 4 };
 
 /* weight, bias, weight, bias */
+extern const char *const network_names[NETWORK_VALUES];
 extern const int32_t network_ndim[NETWORK_VALUES];
 extern const int64_t network_shape[NETWORK_VALUES][2];
 
+/* Both take images (rows, 784) and labels (rows), u8. A body runs `gradient` with
+ * muster_worker_run. */
 typedef struct network {
-    muster_tensor pixels, hidden, hidden_gradient, logits; /* one row for each row of a batch */
-    muster_tensor gradients[NETWORK_VALUES];
-    muster_tensor loss, correct;
+    muster_function *gradient; /* gives the sum of the losses, and the gradients of their mean */
+    muster_function *correct;  /* gives the number of rows that are classified correctly */
 } network;
+enum { NETWORK_RESULTS = 1 + NETWORK_VALUES };
 
-/* Takes scratch memory for batches of `rows` rows. */
-muster_status network_open(network *n, muster_worker *w, int64_t rows);
-/* Writes the gradient of the mean loss over images (rows, 784) and labels (rows) into n->gradients,
- * and the sum of the losses into n->loss. */
-muster_status network_gradient(network *n, muster_worker *w, const muster_tensor *parameters, muster_tensor images, muster_tensor labels);
-/* correct (i64, a scalar) = the number of rows that are classified correctly. */
-muster_status network_correct(network *n, muster_worker *w, const muster_tensor *parameters, muster_tensor images, muster_tensor labels,
-                              muster_tensor correct);
+/* Compiles the network on these variables, which have the names, and the shapes, from above. */
+muster_status network_compile(network *n, muster_runtime *runtime, muster_variable *const *parameters);
 
 /* The first parameters of value `index`: He-uniform weights, biases 0. They depend on the seed
  * alone. */

@@ -7,7 +7,6 @@
 #include <string.h>
 
 #include "../sample.h"
-#include "network.h"
 
 enum { EVALUATE_ROWS = 500, REPORTS = 4 };
 
@@ -93,13 +92,30 @@ static void take_batch(const pace *p, const muster_tensor *in, int64_t step, mus
     *labels = muster_tensor_slice(in[1], begin, begin + p->batch);
 }
 
+/* Scratch memory for what the network's step gives, taken once: it stays until the body returns. */
+typedef struct results {
+    muster_tensor all[NETWORK_RESULTS]; /* the loss, and the gradients */
+} results;
+
+static results results_open(muster_worker *w) {
+    results r;
+    r.all[0] = muster_worker_scratch(w, MUSTER_F32, 0, NULL);
+    for (int32_t i = 0; i < NETWORK_VALUES; i++) r.all[1 + i] = muster_worker_scratch(w, MUSTER_F32, network_ndim[i], network_shape[i]);
+    return r;
+}
+
+/* One operation of this worker. */
+static muster_status run_gradient(trainer *t, muster_worker *w, muster_tensor images, muster_tensor labels, results *r) {
+    return muster_worker_run(w, t->network.gradient, (muster_tensor[]){images, labels}, 2, r->all, NETWORK_RESULTS);
+}
+
 /* Prints a worker's line, REPORTS times in a training. Reading the loss waits for the device, so it
  * is not done in every step. */
-static muster_status report(trainer *t, muster_worker *w, network *n, pace *p, int64_t step, const muster_driver *driver) {
+static muster_status report(trainer *t, muster_worker *w, const results *r, pace *p, int64_t step, const muster_driver *driver) {
     muster_driver_counts counts = {.struct_size = sizeof counts};
     float loss;
     if ((step + 1) * REPORTS / p->steps == step * REPORTS / p->steps) return MUSTER_OK;
-    MUSTER_TRY(muster_worker_read(w, n->loss, muster_f32(&loss)));
+    MUSTER_TRY(muster_worker_read(w, r->all[0], muster_f32(&loss)));
     MUSTER_TRY(muster_driver_get_counts(driver, &counts));
     printf("worker %d: %3d %%  loss %.4f  %" PRId64 " fetches, %" PRId64 " integrations, %" PRId64 " sends\n", muster_worker_rank(w),
            (int)(100 * (step + 1) / p->steps), loss / (double)p->batch, counts.fetches, counts.integrations, counts.sends);
@@ -116,9 +132,8 @@ static muster_status own_parameters(trainer *t, muster_worker *w, muster_tensor 
     return MUSTER_OK;
 }
 
-static muster_status descend(const trainer *t, muster_worker *w, const network *n, const muster_tensor *parameters) {
-    for (int32_t i = 0; i < TRAINER_VALUES; i++)
-        MUSTER_TRY(muster_axpy(w, -t->rate[muster_worker_rank(w)], n->gradients[i], parameters[i]));
+static muster_status descend(const trainer *t, muster_worker *w, const results *r, const muster_tensor *parameters) {
+    for (int32_t i = 0; i < TRAINER_VALUES; i++) MUSTER_TRY(muster_axpy(w, -t->rate[muster_worker_rank(w)], r->all[1 + i], parameters[i]));
     return MUSTER_OK;
 }
 
@@ -136,16 +151,15 @@ static pace pace_of(const trainer *t, int64_t rows) {
 static muster_status steps_with(trainer *t, muster_worker *w, const muster_tensor *in, muster_driver *driver) {
     muster_tensor parameters[TRAINER_VALUES], images, labels;
     pace p = pace_of(t, muster_tensor_rows(in[0]));
-    network n;
-    MUSTER_TRY(network_open(&n, w, p.batch));
+    results r = results_open(w);
     MUSTER_TRY(own_parameters(t, w, parameters));
     for (int64_t step = 0; step < p.steps && !muster_worker_cancelled(w); step++) {
         take_batch(&p, in, step, &images, &labels);
-        MUSTER_TRY(network_gradient(&n, w, parameters, images, labels));
+        MUSTER_TRY(run_gradient(t, w, images, labels, &r));
         t->rate[muster_worker_rank(w)] = rate_of(t, &p, step);
-        MUSTER_TRY(muster_driver_step(driver, w, step, parameters, n.gradients, TRAINER_VALUES, NULL));
-        MUSTER_TRY(descend(t, w, &n, parameters));
-        MUSTER_TRY(report(t, w, &n, &p, step, driver));
+        MUSTER_TRY(muster_driver_step(driver, w, step, parameters, r.all + 1, TRAINER_VALUES, NULL));
+        MUSTER_TRY(descend(t, w, &r, parameters));
+        MUSTER_TRY(report(t, w, &r, &p, step, driver));
     }
     return MUSTER_OK;
 }
@@ -167,26 +181,15 @@ static muster_status train_together_body(muster_worker *w, const muster_tensor *
     trainer *t = user;
     muster_tensor parameters[TRAINER_VALUES], images, labels;
     const pace p = pace_of(t, muster_worker_total_rows(w) / muster_worker_size(w));
-    network n;
-    MUSTER_TRY(network_open(&n, w, p.batch));
+    results r = results_open(w);
     MUSTER_TRY(own_parameters(t, w, parameters));
     for (int64_t step = 0; step < p.steps; step++) {
         take_batch(&p, in, step, &images, &labels);
-        MUSTER_TRY(network_gradient(&n, w, parameters, images, labels));
+        MUSTER_TRY(run_gradient(t, w, images, labels, &r));
         for (int32_t i = 0; i < TRAINER_VALUES; i++)
-            MUSTER_TRY(
-                muster_worker_all_reduce_axpy(w, NULL, -rate_of(t, &p, step) / muster_worker_size(w), n.gradients[i], parameters[i]));
+            MUSTER_TRY(muster_worker_all_reduce_axpy(w, NULL, -rate_of(t, &p, step) / muster_worker_size(w), r.all[1 + i], parameters[i]));
     }
     return MUSTER_OK;
-}
-
-static muster_status evaluate_body(muster_worker *w, const muster_tensor *in, muster_tensor *out, void *user) {
-    trainer *t = user;
-    muster_tensor parameters[TRAINER_VALUES];
-    network n;
-    MUSTER_TRY(network_open(&n, w, muster_tensor_rows(in[0])));
-    MUSTER_TRY(own_parameters(t, w, parameters));
-    return network_correct(&n, w, parameters, in[0], in[1], out[0]);
 }
 
 muster_status trainer_local_update(muster_worker *w, int32_t index, muster_tensor accumulated, void *user) {
@@ -211,32 +214,27 @@ static void read_data(const char *folder, const char *name, idx_set *set) {
     if (idx_read_set(folder, name, 28, 28, NETWORK_CLASSES, set, message)) fprintf(stderr, "%s\n", message), exit(1);
 }
 
-/* Sets all variables on every device to the server's values, received by `from`, or to the first
- * parameters if `from` is NULL. */
-static void set_parameters(trainer *t, muster_client *from) {
+/* Sets all variables on every device to the first parameters; creates them at the first time. */
+static void set_parameters(trainer *t) {
     for (int32_t i = 0; i < TRAINER_VALUES; i++) {
         float *values = allocate(network_count(i) * (int64_t)sizeof *values);
-        muster_tensor value = muster_tensor_make(MUSTER_F32, values, network_ndim[i], network_shape[i]);
-        if (from)
-            CHECK(muster_client_receive(from, i, value, NULL));
-        else
-            network_initial(i, (uint64_t)t->settings.seed, values);
-        if (t->parameters[i]) {
+        const muster_tensor value = muster_tensor_make(MUSTER_F32, values, network_ndim[i], network_shape[i]);
+        network_initial(i, (uint64_t)t->settings.seed, values);
+        if (t->parameters[i])
             CHECK(muster_variables_broadcast(&t->parameters[i], &value, 1));
-        } else {
-            CHECK(
-                muster_variable_create(t->runtime, (const char *[]){"weight1", "bias1", "weight2", "bias2"}[i], value, &t->parameters[i]));
-        }
+        else
+            CHECK(muster_variable_create(t->runtime, network_names[i], value, &t->parameters[i]));
         free(values);
     }
 }
 
-static muster_function *make_function(trainer *t, const char *name, muster_body body, muster_variable_use use) {
+static muster_function *make_function(trainer *t, const char *name, muster_body body) {
     muster_function *f;
     CHECK(muster_function_create(t->runtime, name, body, t, &f));
     CHECK(muster_function_input(f, "images", MUSTER_U8, 2, MUSTER_SCATTER));
     CHECK(muster_function_input(f, "labels", MUSTER_U8, 1, MUSTER_SCATTER));
-    for (int32_t i = 0; i < TRAINER_VALUES; i++) CHECK(muster_function_variable(f, t->parameters[i], use));
+    CHECK(muster_function_graph(f, t->network.gradient));
+    for (int32_t i = 0; i < TRAINER_VALUES; i++) CHECK(muster_function_variable(f, t->parameters[i], MUSTER_USE_READ_WRITE));
     return f;
 }
 
@@ -255,11 +253,10 @@ void trainer_open(trainer *t, trainer_settings settings, int argc, char **argv) 
         t->runtime = sample_open("host:2");
     }
     if (muster_runtime_size(t->runtime) > TRAINER_MAX_WORKERS) fprintf(stderr, "at most %d workers\n", TRAINER_MAX_WORKERS), exit(1);
-    set_parameters(t, NULL);
-    t->train = make_function(t, "train", train_body, MUSTER_USE_READ_WRITE);
-    t->train_together = make_function(t, "train_together", train_together_body, MUSTER_USE_READ_WRITE);
-    t->evaluate = make_function(t, "evaluate", evaluate_body, MUSTER_USE_READ);
-    CHECK(muster_function_output(t->evaluate, "correct", MUSTER_I64, 0, MUSTER_SUM));
+    set_parameters(t);
+    CHECK(network_compile(&t->network, t->runtime, t->parameters));
+    t->train = make_function(t, "train", train_body);
+    t->train_together = make_function(t, "train_together", train_together_body);
     CHECK(muster_server_create_from(t->runtime, "parameters", t->parameters, TRAINER_VALUES, NULL, &t->server));
 }
 
@@ -298,7 +295,7 @@ static double accuracy(trainer *t) {
     muster_call_options options;
     muster_call_options_init(&options);
     options.slices = (rows + at_once - 1) / at_once;
-    CHECK(muster_function_call(t->evaluate, (muster_tensor[]){images_of(&t->test), labels_of(&t->test)}, 2,
+    CHECK(muster_function_call(t->network.correct, (muster_tensor[]){images_of(&t->test), labels_of(&t->test)}, 2,
                                (muster_tensor[]){muster_i64(&correct)}, 1, &options));
     return (double)correct / (double)rows;
 }
@@ -322,12 +319,12 @@ int trainer_report(trainer *t) {
     }
     printf("all workers: %" PRId64 " fetches, %" PRId64 " integrations, %" PRId64 " sends\n", all.fetches, all.integrations, all.sends);
     CHECK(muster_client_open(t->server, &client));
-    set_parameters(t, client);
+    CHECK(muster_client_receive_variables(client, t->parameters, TRAINER_VALUES));
     CHECK(muster_client_close(client));
     const double held = accuracy(t);
     printf("test accuracy of the server's value: %.4f (%" PRId64 " images)\n", held, t->test.images.shape[0]);
     if (t->settings.compare) {
-        set_parameters(t, NULL);
+        set_parameters(t);
         call_training(t, t->train_together);
         printf("test accuracy of synchronous training: %.4f\n", accuracy(t));
     }

@@ -1,6 +1,6 @@
 /* trainer.h: the common part of the parameter server's samples. A small network (784-128-10, ReLU,
- * softmax cross-entropy) is held by the server. Every worker trains a copy of it on its own rows of
- * Fashion-MNIST; the whole training is one call.
+ * softmax cross-entropy), written as expressions, is held by the server. Every worker trains a copy
+ * of it on its own rows of Fashion-MNIST; the whole training is one call.
  *
  * trainer_open reads the data, opens the devices and creates the server; trainer_run trains;
  * trainer_report prints the results, with those of a synchronous training of as many epochs with
@@ -11,9 +11,9 @@
 #include <muster/muster.h>
 
 #include "../fashion_mnist/idx.h"
+#include "network.h"
 
-/* for each of two layers weight (inputs, outputs) and bias (outputs) */
-enum { TRAINER_VALUES = 4, TRAINER_MAX_WORKERS = 64 };
+enum { TRAINER_VALUES = NETWORK_VALUES, TRAINER_MAX_WORKERS = 64 };
 
 typedef struct trainer_settings {
     const char *name; /* the name of the algorithm */
@@ -34,7 +34,8 @@ typedef struct trainer {
     idx_set training, test;
     muster_variable *parameters[TRAINER_VALUES];
     muster_server *server;
-    muster_function *train, *train_together, *evaluate;
+    network network;
+    muster_function *train, *train_together;
     double rate[TRAINER_MAX_WORKERS]; /* at each worker's current step */
     muster_driver_counts counts[TRAINER_MAX_WORKERS];
 } trainer;
