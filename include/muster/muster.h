@@ -16,6 +16,7 @@
 #include "muster/kernel.h"
 #include "muster/operator.h"
 #include "muster/ops.h"
+#include "muster/rule.h"
 #include "muster/runtime.h"
 #include "muster/server.h"
 #include "muster/status.h"

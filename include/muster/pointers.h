@@ -15,6 +15,7 @@
 #include "muster/communicator.h"
 #include "muster/dlpack.h"
 #include "muster/driver.h"
+#include "muster/function.h"
 #include "muster/kernel.h"
 #include "muster/ops.h"
 #include "muster/runtime.h"
@@ -170,6 +171,12 @@ MUSTER_API MUSTER_NODISCARD muster_status muster_random_uniform_p(muster_worker 
                                                                   const muster_tensor *y);
 MUSTER_API MUSTER_NODISCARD muster_status muster_random_normal_p(muster_worker *worker, uint64_t seed, uint64_t first_index, double mean,
                                                                  double deviation, const muster_tensor *y);
+
+/* The twins of functions of muster/rule.h. */
+MUSTER_API MUSTER_NODISCARD muster_status muster_function_state_get_p(muster_function *function, muster_variable *variable,
+                                                                      const char *name, const muster_tensor *value);
+MUSTER_API MUSTER_NODISCARD muster_status muster_function_state_set_p(muster_function *function, muster_variable *variable,
+                                                                      const char *name, const muster_tensor *value);
 
 /* The twins of functions of muster/runtime.h. */
 MUSTER_API muster_status muster_runtime_tensor_destroy_p(muster_runtime *runtime, const muster_tensor *tensor);

@@ -189,6 +189,17 @@ static const constant constants[] = {
     SIZE(muster_operator_attribute),
     SIZE(muster_operator_backend),
     SIZE(muster_operator_options),
+    /* rule.h */
+    CONSTANT(MUSTER_SGD),
+    CONSTANT(MUSTER_MOMENTUM),
+    CONSTANT(MUSTER_NESTEROV),
+    CONSTANT(MUSTER_ADAGRAD),
+    CONSTANT(MUSTER_RMSPROP),
+    CONSTANT(MUSTER_ADADELTA),
+    CONSTANT(MUSTER_ADAM),
+    CONSTANT(MUSTER_ADAMAX),
+    SIZE(muster_rule_options),
+    SIZE(muster_state_description),
     /* kernel.h */
     CONSTANT(MUSTER_PARAMETER_BUFFER),
     CONSTANT(MUSTER_PARAMETER_SIZE),

@@ -7,6 +7,7 @@
 #include "muster/function.h"
 #include "muster/kernel.h"
 #include "muster/ops.h"
+#include "muster/rule.h"
 #include "muster/runtime.h"
 #include "muster/server.h"
 #include "muster/tensor.h"
@@ -263,6 +264,14 @@ muster_status muster_random_uniform_p(muster_worker *worker, uint64_t seed, uint
 muster_status muster_random_normal_p(muster_worker *worker, uint64_t seed, uint64_t first_index, double mean, double deviation,
                                      const muster_tensor *y) {
     return muster_random_normal(worker, seed, first_index, mean, deviation, pointers_tensor(y));
+}
+muster_status muster_function_state_get_p(muster_function *function, muster_variable *variable, const char *name,
+                                          const muster_tensor *value) {
+    return muster_function_state_get(function, variable, name, pointers_tensor(value));
+}
+muster_status muster_function_state_set_p(muster_function *function, muster_variable *variable, const char *name,
+                                          const muster_tensor *value) {
+    return muster_function_state_set(function, variable, name, pointers_tensor(value));
 }
 muster_status muster_runtime_tensor_destroy_p(muster_runtime *runtime, const muster_tensor *tensor) {
     return muster_runtime_tensor_destroy(runtime, pointers_tensor(tensor));

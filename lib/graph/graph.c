@@ -13,6 +13,7 @@ void muster_graph_options_init_sized(muster_graph_options *options, size_t size)
 void mst_graph_release(mst_graph *graph) {
     if (!graph || atomic_fetch_sub(&graph->references, 1) != 1) return;
     mst_custom_let_go(graph);
+    mst_update_rules_end(graph);
     mst_arena_free(&graph->arena);
     mst_free(graph->nodes);
     mst_free(graph->table);

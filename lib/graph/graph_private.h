@@ -172,7 +172,8 @@ struct mst_graph {
     struct mst_custom_frame *custom_frame; /* whose callbacks run now, the innermost first */
 
     mst_ports inputs, variables, outputs, updates;
-    mst_names names; /* of inputs, parameters and named expressions, for texts */
+    struct mst_update_rules *rules; /* what muster_graph_minimise was asked for; NULL: nothing */
+    mst_names names;                /* of inputs, parameters and named expressions, for texts */
     mst_names output_names;
 };
 
@@ -341,6 +342,14 @@ int32_t mst_place_rank(const muster_expr *node);
  * none. */
 const mst_operator *mst_custom_named(mst_graph *graph, const char *name);
 void mst_custom_let_go(mst_graph *graph);
+
+/* ---- rules/states.c: the states of update rules ---- */
+
+/* The states end: before the function that uses them, or with a graph that has not become one. */
+void mst_update_rules_end(mst_graph *graph);
+/* Before the function is described: states are split as their parameters are, and are collected as
+ * the meaning needs. Errors: those of splitting. */
+muster_status mst_update_rules_compile(mst_graph *graph, muster_graph_meaning meaning);
 
 /* ---- node.c ---- */
 

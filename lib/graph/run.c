@@ -258,6 +258,7 @@ void mst_graph_program_destroy(void *user) {
     mst_free(program->order);
     mst_free(program->position);
     mst_free(program->results);
+    if (program->graph->frozen) mst_update_rules_end(program->graph);
     mst_graph_release(program->graph);
     mst_free(program);
 }

@@ -14,6 +14,10 @@ bool mst_token_is(const mst_text *t, const mst_token *token, const char *word) {
  * first. */
 static bool word_value(const mst_text *t, bool reserved, mst_text_value *value) {
     const bool yes = mst_token_is(t, &t->token, "True");
+    if (!reserved && t->real && mst_token_is(t, &t->token, "real")) {
+        *value = (mst_text_value){.kind = MST_TEXT_DTYPE, .integer = t->real};
+        return true;
+    }
     if (reserved) {
         *value = (mst_text_value){.kind = yes || mst_token_is(t, &t->token, "False") ? MST_TEXT_TRUTH : MST_TEXT_NOTHING, .integer = yes};
         return value->kind == MST_TEXT_TRUTH || mst_token_is(t, &t->token, "None") || mst_token_is(t, &t->token, "newaxis");
@@ -120,19 +124,21 @@ static muster_status text_give(mst_text *t, int32_t i, const char *name, const m
     return mst_names_add(&t->names, name, (int32_t)strlen(name), (muster_expr *)(uintptr_t)expression);
 }
 
-/* Parses, unless it has failed before. */
-static muster_expr *text_finish(mst_text *t, muster_status status) {
-    muster_expr *result = t->graph->error;
-    if (status == MUSTER_OK) status = read_statements(t, &result);
+static muster_status text_close(mst_text *t, muster_status status) {
     t->graph->origin = (mst_origin){0};
     mst_free(t->values.items);
     mst_free(t->elements.items);
     mst_free(t->pending);
     mst_names_free(&t->names);
     if (t->locale) freelocale(t->locale);
-    if (status == MUSTER_OK) return result;
-    (void)mst_graph_keep(t->graph, status);
-    return t->graph->error;
+    return status == MUSTER_OK ? MUSTER_OK : mst_graph_keep(t->graph, status);
+}
+
+/* Parses, unless it has failed before. */
+static muster_expr *text_finish(mst_text *t, muster_status status) {
+    muster_expr *result = t->graph->error;
+    if (status == MUSTER_OK) status = read_statements(t, &result);
+    return text_close(t, status) == MUSTER_OK ? result : t->graph->error;
 }
 
 muster_expr *mst_text_of_operator(mst_graph *graph, const char *where, const char *text, const char *const *names,
@@ -145,6 +151,25 @@ muster_expr *mst_text_of_operator(mst_graph *graph, const char *where, const cha
     muster_expr *made = text_finish(&t, status);
     graph->origin = origin;
     return made;
+}
+
+muster_status mst_text_of_rule(mst_graph *graph, const char *where, const char *text, muster_dtype real, const mst_text_names *given,
+                               const mst_text_names *results) {
+    mst_text t;
+    const mst_origin origin = graph->origin;
+    muster_status status = text_open(&t, graph, where, text);
+    snprintf(t.inside, sizeof t.inside, "%s, ", where);
+    t.real = real;
+    for (int32_t i = 0; status == MUSTER_OK && i < given->count; i++) status = text_give(&t, i, given->names[i], given->expressions[i]);
+    muster_expr *last = graph->error;
+    if (status == MUSTER_OK) status = read_statements(&t, &last);
+    for (int32_t i = 0; status == MUSTER_OK && i < results->count; i++) {
+        const mst_name *found = mst_names_find(&t.names, results->names[i], (int32_t)strlen(results->names[i]));
+        results->expressions[i] = found ? found->node : last;
+    }
+    (void)text_close(&t, status);
+    graph->origin = origin;
+    return status;
 }
 
 muster_expr *(muster_expr_parse)(muster_graph *handle, const char *text, ...) {

@@ -109,6 +109,7 @@ typedef struct mst_text {
      * nodes begin with it. Such a text sees only the names that are given with it. "": any other
      * text. */
     char inside[MST_TEXT_INSIDE];
+    muster_dtype real; /* of an update rule: what the word "real" stands for; MUSTER_DTYPE_NONE: any other text */
 } mst_text;
 
 enum { MST_TEXT_DEPTH = 256, MST_TEXT_BYTES = 16 << 20, MST_TEXT_LIST_MAX = 64, MST_TEXT_QUOTE = 128 };
@@ -123,6 +124,17 @@ muster_status mst_text_name(mst_text *t, mst_text_value *value);
  * digits.c:41: muster_expr_swish. Returns the error node if it fails. */
 muster_expr *mst_text_of_operator(mst_graph *graph, const char *where, const char *text, const char *const *names,
                                   muster_expr *const *expressions, int32_t count);
+
+typedef struct mst_text_names {
+    const char *const *names;
+    muster_expr **expressions;
+    int32_t count;
+} mst_text_names;
+/* The text of an update rule, as one of an operator: `given` are the names that it begins with, and
+ * results->expressions become those that it has assigned to results->names; a name that it has not
+ * assigned is its last statement. */
+muster_status mst_text_of_rule(mst_graph *graph, const char *where, const char *text, muster_dtype real, const mst_text_names *given,
+                               const mst_text_names *results);
 
 /* ---- text_parse.c ---- */
 

@@ -95,6 +95,8 @@ def exported(library, nm):
 MAY_DROP = {
     "muster_fail": "returns its argument",
     "muster_graph_output": "its graph keeps the error, and muster_graph_compile returns it",
+    "muster_graph_clip": "its graph keeps the error, and muster_graph_compile returns it",
+    "muster_graph_minimise": "its graph keeps the error, and muster_graph_compile returns it",
     "muster_graph_update": "its graph keeps the error, and muster_graph_compile returns it",
     "muster_expr_apply": "its graph keeps the error, and muster_graph_compile returns it",
     "muster_gradient": "its graph keeps the error, and muster_graph_compile returns it",

@@ -451,6 +451,58 @@ static void operator_fields(void *options) {
     (void)options;
 }
 
+/* ---- rule options, descriptions of states ---- */
+
+/* A function that trains one number by momentum; its variable and function end with *state. */
+static muster_status minimise(const void *options, void *description) {
+    float value = 1;
+    muster_graph *graph;
+    muster_variable *p;
+    muster_function *function = NULL;
+    char message[512] = "";
+    EXPECT_OK(muster_variable_create(runtime, "p", muster_f32(&value), &p));
+    EXPECT_OK(muster_graph_create(runtime, "rule", &graph));
+    muster_expr *parameter = muster_graph_parameter(graph, p);
+    muster_status status = muster_graph_minimise(graph, &parameter, &parameter, 1, MUSTER_MOMENTUM, options);
+    if (status == MUSTER_OK) EXPECT_OK(muster_graph_compile(graph, NULL, &function));
+    if (function && description) status = muster_function_state_describe(function, 0, description);
+    if (function && !description) {
+        EXPECT_OK(muster_function_call(function, NULL, 0, NULL, 0, NULL));
+        EXPECT_OK(muster_variable_get(p, 0, muster_f32(&value)));
+        EXPECT(value > 0.98f && value < 1); /* 1 - 0.01 */
+    }
+    muster_last_error_copy(message, sizeof message);
+    EXPECT_OK(muster_function_destroy(function));
+    EXPECT_OK(muster_graph_destroy(graph));
+    EXPECT_OK(muster_variable_destroy(p));
+    return status ? muster_fail(status, message) : MUSTER_OK;
+}
+
+static void init_rule(void *options) { muster_rule_options_init(options); }
+
+static muster_status use_rule(const void *options) { return minimise(options, NULL); }
+
+static void rule_defaults(const void *options) { EXPECT_OK(minimise(options, NULL)); }
+
+static void rule_fields(void *options) {
+#ifndef OLDEST_muster_rule_options
+    ((muster_rule_options *)options)->momentum = 2;
+    EXPECT(minimise(options, NULL) == MUSTER_INVALID_ARGUMENT && strstr(muster_last_error(), "momentum: expected"));
+#endif
+    (void)options;
+}
+
+static void init_state(void *description) { muster_state_description_init(description); }
+
+static muster_status use_state(void *description) { return minimise(NULL, description); }
+
+static void state_result(const void *description) {
+#ifndef OLDEST_muster_state_description
+    EXPECT(strcmp(((const muster_state_description *)description)->name, "velocity") == 0);
+#endif
+    (void)description;
+}
+
 /* ---- the subjects ---- */
 
 typedef struct subject {
@@ -481,10 +533,12 @@ static const subject subjects[] = {
     OPTIONS(muster_graph_options, graph, "muster_graph_compile"),
     OPTIONS(muster_gradient_check_options, check, "muster_gradient_check"),
     OPTIONS(muster_operator_options, operator, "muster_operator_create"),
+    OPTIONS(muster_rule_options, rule, "muster_graph_minimise"),
     RESULT(muster_device_info, info, "muster_runtime_get_device_info"),
     RESULT(muster_kernel_limits, limits, "muster_kernel_get_limits"),
     RESULT(muster_server_statistics, statistics, "muster_server_get_statistics"),
     RESULT(muster_driver_counts, counts, "muster_driver_get_counts"),
+    RESULT(muster_state_description, state, "muster_function_state_describe"),
 };
 
 static bool is_filler(const unsigned char *bytes, size_t count) {

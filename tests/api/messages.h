@@ -42,6 +42,7 @@ void messages_variables(void);
 void messages_functions(void);
 void messages_kernels(void);
 void messages_graphs(void);
+void messages_rules(void);
 void messages_operators(void);
 void messages_servers(void);
 void messages_operations(muster_worker *worker);

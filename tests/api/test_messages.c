@@ -141,6 +141,7 @@ static void test_messages_name_function_and_argument(void **state) {
     messages_functions();
     messages_kernels();
     messages_graphs();
+    messages_rules();
     messages_operators();
     messages_servers();
     assert_ok(muster_function_call(messages_of.body, NULL, 0, NULL, 0, NULL));
@@ -235,9 +236,9 @@ static char *read_text(const char *path) {
 
 /* All public headers, without their comments. */
 static char *read_headers(void) {
-    static const char *const names[] = {"status",   "allocator", "tensor", "dtype",        "buffer", "runtime",
-                                        "variable", "function",  "worker", "communicator", "ops",    "kernel",
-                                        "server",   "driver",    "dlpack", "cuda",         "graph",  "operator"};
+    static const char *const names[] = {"status",   "allocator", "tensor",       "dtype",    "buffer", "runtime", "variable",
+                                        "function", "worker",    "communicator", "ops",      "kernel", "server",  "driver",
+                                        "dlpack",   "cuda",      "graph",        "operator", "rule"};
     char *all = calloc(1, TEXT), path[500];
     assert_non_null(all);
     size_t used = 0;

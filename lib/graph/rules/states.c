@@ -1,0 +1,103 @@
+/* The states of rules: variables that belong to a graph, and later to its function. */
+#include "rules_private.h"
+#include "variable_impl.h"
+
+#include <stdio.h>
+#include <string.h>
+
+/* ---- creating ---- */
+
+enum { STATE_NAME = 400 };
+
+static bool name_is_taken(muster_runtime *runtime, const char *name) {
+    muster_variable *found;
+    return muster_variable_find(runtime, name, &found) == MUSTER_OK;
+}
+
+/* The variable, under the first of the names NAME, NAME#2, ... that is free. */
+static muster_status variable_make(muster_runtime *runtime, const char *base, muster_tensor value, muster_variable **variable) {
+    char name[STATE_NAME + 16], message[MST_MESSAGE_SIZE];
+    snprintf(name, sizeof name, "%s", base);
+    for (int32_t k = 2;; k++) {
+        const muster_status status = muster_variable_create(runtime, name, value, variable);
+        if (status != MUSTER_INVALID_ARGUMENT) return status;
+        mst_error_save(message);
+        if (!name_is_taken(runtime, name)) return mst_error_restore(status, message);
+        snprintf(name, sizeof name, "%s#%d", base, (int)k);
+    }
+}
+
+/* Until its end the variable counts one more user, so that the program cannot destroy it. */
+static muster_status variable_hold(mst_graph *graph, const char *where, muster_variable *variable) {
+    mst_pool *pool = graph->runtime->pool;
+    MUSTER_TRY(mst_pool_enter(pool, where, 0));
+    variable->users++;
+    if (!graph->rules->life) graph->rules->life = mst_pool_life_hold(pool);
+    mst_pool_leave(pool);
+    return MUSTER_OK;
+}
+
+muster_status mst_update_rule_state_make(mst_graph *graph, const char *where, const muster_variable *variable, const char *name,
+                                         const mst_type *type, mst_update_rule_state *state) {
+    static const int64_t zero; /* of every dtype */
+    char base[STATE_NAME];
+    int64_t shape[MUSTER_MAX_DIMS];
+    for (int32_t d = 0; d < type->ndim; d++) shape[d] = mst_dim_constant(graph, type->dims[d]);
+    snprintf(base, sizeof base, "%.120s/%.200s/%s", graph->name, muster_variable_name(variable), name);
+    const muster_tensor scalar = muster_tensor_make(type->dtype, (void *)(uintptr_t)&zero, 0, NULL);
+    *state = (mst_update_rule_state){.name = name, .update = -1};
+    MUSTER_TRY(variable_make(graph->runtime, base, muster_tensor_broadcast(scalar, type->ndim, shape), &state->variable));
+    const muster_status held = variable_hold(graph, where, state->variable);
+    if (held != MUSTER_OK) {
+        (void)muster_variable_destroy(state->variable);
+        state->variable = NULL;
+        return held;
+    }
+    state->node = muster_graph_parameter(graph->handle, state->variable);
+    return mst_node_is_error(state->node) ? graph->status : MUSTER_OK;
+}
+
+/* ---- the end ---- */
+
+static void state_end(mst_update_rule_state *state) {
+    if (!state->variable) return;
+    state->variable->users--;
+    state->variable->object.destroy(&state->variable->object);
+}
+
+/* A closed runtime has ended its variables; one that cannot be entered, from a body, keeps them. */
+static void states_end(mst_graph *graph, mst_update_rules *rules) {
+    char message[MST_MESSAGE_SIZE];
+    if (!rules->life || mst_pool_life_ended(rules->life)) return;
+    mst_error_save(message);
+    mst_pool *pool = graph->runtime->pool;
+    if (mst_pool_enter(pool, "muster_graph_destroy", 0) == MUSTER_OK) {
+        for (int32_t e = 0; e < rules->entry_count; e++)
+            for (int32_t s = 0; s < MST_UPDATE_RULE_STATES; s++) state_end(&rules->entries[e].states[s]);
+        for (int32_t c = 0; c < rules->call_count; c++) state_end(&rules->calls[c].step);
+        mst_pool_leave(pool);
+    }
+    (void)mst_error_restore(MUSTER_OK, message);
+}
+
+void mst_update_rules_end(mst_graph *graph) {
+    mst_update_rules *rules = graph->rules;
+    if (!rules) return;
+    states_end(graph, rules);
+    if (rules->life) mst_pool_life_drop(rules->life);
+    mst_free(rules->calls);
+    mst_free(rules->entries);
+    mst_free(rules);
+    graph->rules = NULL;
+}
+
+/* ---- compiling ---- */
+
+muster_status mst_update_rules_compile(mst_graph *graph, muster_graph_meaning meaning) {
+    for (int32_t c = 0; graph->rules && c < graph->rules->call_count; c++) {
+        const mst_update_rule_state *step = &graph->rules->calls[c].step;
+        /* integers have no average; every slice gives the same */
+        if (step->update >= 0) graph->updates.items[step->update].mode = meaning == MUSTER_PER_WORKER ? MUSTER_MAX : MUSTER_AUTO;
+    }
+    return MUSTER_OK;
+}
