@@ -87,6 +87,15 @@ MUSTER_API muster_expr *muster_graph_parameter(muster_graph *graph, muster_varia
 /* The same for a variable whose replicas differ in their number of rows: the first size is
  * MUSTER_ROWS, batches and slices select among the rows (MUSTER_USE_READ_SLICEABLE). */
 MUSTER_API muster_expr *muster_graph_parameter_rows(muster_graph *graph, muster_variable *variable);
+/* Splits the variable of a parameter along an axis of its shape, which may be negative, to count
+ * from the end: each device then keeps and updates a part of it only (muster_variable_split). The
+ * parameter stays what it is, in its whole shape; graphs with MUSTER_ONE_DEVICE compute the same
+ * values, and exchange activations in place of the parameter's gradient. For the weights of large
+ * layers (neon's model parallelism). Every graph and function that uses the variable sees the
+ * split; functions that were compiled before refuse it. Errors: INVALID_ARGUMENT (NULL, an
+ * expression that muster_graph_parameter did not give), OUT_OF_RANGE (the axis), and those of
+ * muster_variable_split. */
+MUSTER_API muster_status muster_graph_split(muster_expr *parameter, int32_t axis);
 /* A number. It takes the dtype of the other operand of its operation. */
 MUSTER_API muster_expr *muster_graph_number(muster_graph *graph, double value);
 

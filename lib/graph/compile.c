@@ -5,6 +5,7 @@
 #include "owner_impl.h"
 #include "rewrite_private.h"
 #include "runtime_impl.h"
+#include "variable_impl.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -48,6 +49,22 @@ static muster_status check_sizes(const mst_graph_program *program) {
     return MUSTER_OK;
 }
 
+/* Only the values of one device can be in parts; shards must not depend on the number of devices. */
+static muster_status check_splits(const mst_graph *graph, const muster_graph_options *options) {
+    const bool shards = graph->runtime->logical_shards > 0;
+    if (options->meaning == MUSTER_ONE_DEVICE && !shards) return MUSTER_OK;
+    for (int32_t i = 0; i < graph->variables.count; i++) {
+        const int32_t axis = mst_variable_split_axis(graph->variables.items[i].variable);
+        if (axis >= 0)
+            return mst_error(MUSTER_UNSUPPORTED,
+                             "%s: graph \"%s\": variable \"%.60s\": expected one that is not split %s, received one that "
+                             "is split along axis %d",
+                             where, graph->name, graph->variables.items[i].name,
+                             shards ? "on a runtime with logical shards" : "with MUSTER_PER_WORKER", (int)axis);
+    }
+    return MUSTER_OK;
+}
+
 /* MUSTER_AUTO of a graph with MUSTER_PER_WORKER is the average. */
 static muster_status check_averages(const mst_ports *ports, const char *kind, const char *choices) {
     for (int32_t i = 0; i < ports->count; i++) {
@@ -68,6 +85,7 @@ static muster_status check_graph(const mst_graph *graph, const muster_graph_opti
         return mst_error(MUSTER_INVALID_ARGUMENT, "%s: graph \"%s\": expected an output or an update, received none", where, graph->name);
     if (options->rows < 0)
         return mst_error(MUSTER_INVALID_ARGUMENT, "%s: options: rows: expected 0 or more, received %lld", where, (long long)options->rows);
+    MUSTER_TRY(check_splits(graph, options));
     if (options->meaning == MUSTER_ONE_DEVICE) return MUSTER_OK;
     MUSTER_TRY(
         check_averages(&graph->outputs, "output", "MUSTER_GATHER, MUSTER_MASTER, MUSTER_MAX, MUSTER_MIN, MUSTER_PROD or MUSTER_SUM"));
@@ -203,6 +221,7 @@ static muster_status program_fill(mst_graph_program *program, const muster_graph
     program->update_count = graph->updates.count;
     program->distributed = is_distributed(graph, options);
     for (int32_t i = 0; i < graph->inputs.count; i++) program->rows_given |= graph->inputs.items[i].mode != MUSTER_BROADCAST;
+    if (program->distributed && !graph->runtime->logical_shards) MUSTER_TRY(mst_update_rules_share(graph));
     if (program->distributed) MUSTER_TRY(mst_graph_distribute(graph, options->rows ? options->rows : EXPECTED_ROWS));
     program->base_count = 1 + program->input_count + program->variable_count + program->output_count + program->update_count;
     if (!options->unfused) MUSTER_TRY(groups_make(program));

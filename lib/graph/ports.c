@@ -117,7 +117,12 @@ static muster_expr *parameter_add(mst_graph *graph, const char *where, muster_va
     if (node) return node;
     int64_t shape[MUSTER_MAX_DIMS];
     mst_type type = {.dtype = muster_variable_dtype(variable), .ndim = muster_variable_ndim(variable)};
-    status = muster_variable_shape(variable, 0, type.ndim, shape);
+    status = muster_variable_whole_shape(variable, type.ndim, shape);
+    if (status == MUSTER_OK && rows && mst_variable_split_axis(variable) >= 0)
+        status = mst_error(MUSTER_UNSUPPORTED,
+                           "%s: variable \"%s\": expected one that is not split (muster_graph_parameter takes it), received one that is "
+                           "split along axis %d",
+                           where, muster_variable_name(variable), (int)mst_variable_split_axis(variable));
     if (status == MUSTER_OK && rows && type.ndim == 0)
         status = mst_error(MUSTER_INVALID_ARGUMENT, "%s: variable \"%s\": expected one with rows, received a scalar", where,
                            muster_variable_name(variable));
@@ -156,6 +161,26 @@ muster_expr *muster_graph_parameter(muster_graph *handle, muster_variable *varia
 muster_expr *muster_graph_parameter_rows(muster_graph *handle, muster_variable *variable) {
     static const char where[] = "muster_graph_parameter_rows";
     return mst_graph_check(handle, where) == MUSTER_OK ? parameter_add(handle->graph, where, variable, true) : NULL;
+}
+
+muster_status muster_graph_split(muster_expr *parameter, int32_t axis) {
+    static const char where[] = "muster_graph_split";
+    char text[MST_NODE_TEXT];
+    if (!parameter) return mst_error_null(where, "parameter", "an expression");
+    mst_graph *graph = parameter->graph;
+    MUSTER_TRY(mst_graph_check_open(graph, where));
+    if (mst_node_is_error(parameter)) return graph->status;
+    const bool variable = mst_node_is(parameter, MST_OPERATOR_parameter) && graph->variables.items[parameter->at].mode == MUSTER_USE_READ;
+    muster_status status = MUSTER_OK;
+    if (!variable)
+        status = mst_error(MUSTER_INVALID_ARGUMENT, "%s: parameter: expected an expression of muster_graph_parameter, received %s", where,
+                           mst_node_text(parameter, NULL, text));
+    else if (axis < -parameter->type.ndim || axis >= parameter->type.ndim)
+        status = mst_error(MUSTER_OUT_OF_RANGE, "%s: axis: expected one of %s, received %d", where, mst_node_text(parameter, NULL, text),
+                           (int)axis);
+    else
+        status = muster_variable_split(graph->variables.items[parameter->at].variable, axis < 0 ? axis + parameter->type.ndim : axis);
+    return status == MUSTER_OK ? MUSTER_OK : mst_graph_keep(graph, status);
 }
 
 muster_expr *muster_graph_number(muster_graph *handle, double value) {
@@ -226,7 +251,7 @@ static muster_status update_check(mst_graph *graph, const char *where, muster_va
 static muster_status update_shape(mst_graph *graph, const char *where, muster_variable *variable, muster_expr *value) {
     int64_t shape[MUSTER_MAX_DIMS];
     const int32_t ndim = muster_variable_ndim(variable);
-    MUSTER_TRY(muster_variable_shape(variable, 0, ndim, shape));
+    MUSTER_TRY(muster_variable_whole_shape(variable, ndim, shape));
     bool same = value->type.ndim == ndim;
     for (int32_t d = 0; same && d < ndim; d++) {
         const int64_t size = mst_dim_constant(graph, value->type.dims[d]);

@@ -232,6 +232,11 @@ static void find_used(distributing *d) {
         for (int32_t i = 0; d->used[id] && i < graph->nodes[id]->input_count; i++) d->used[graph->nodes[id]->inputs[i]->id] = true;
 }
 
+static mst_distribution variable_distribution(const muster_variable *variable, bool rows) {
+    const int32_t axis = rows ? 0 : mst_variable_split_axis(variable);
+    return axis < 0 ? MST_DISTRIBUTED_SAME : MST_DISTRIBUTED_CUT(axis);
+}
+
 /* Scattered inputs and variables with rows are cut at the rows; split variables where they are. */
 static void leaves_distribute(mst_graph *graph) {
     for (int32_t i = 0; i < graph->inputs.count; i++) {
@@ -240,7 +245,7 @@ static void leaves_distribute(mst_graph *graph) {
     }
     for (int32_t i = 0; i < graph->variables.count; i++) {
         mst_graph_port *port = &graph->variables.items[i];
-        port->node->distribution = port->mode == MUSTER_USE_READ_SLICEABLE ? MST_DISTRIBUTED_CUT(0) : MST_DISTRIBUTED_SAME;
+        port->node->distribution = variable_distribution(port->variable, port->mode == MUSTER_USE_READ_SLICEABLE);
     }
 }
 
@@ -256,8 +261,7 @@ static mst_distribution output_distribution(const distributing *d, const muster_
 static mst_distribution update_distribution(const mst_graph *graph, const mst_graph_port *port) {
     for (int32_t i = 0; i < graph->variables.count; i++)
         if (graph->variables.items[i].variable == port->variable) return graph->variables.items[i].node->distribution;
-    if (port->node->type.ndim && mst_axis_has_rows(graph, &port->node->type, 0)) return MST_DISTRIBUTED_CUT(0);
-    return MST_DISTRIBUTED_SAME;
+    return variable_distribution(port->variable, port->node->type.ndim && mst_axis_has_rows(graph, &port->node->type, 0));
 }
 
 static muster_status port_distribute(distributing *d, mst_graph_port *port, mst_distribution wanted) {
