@@ -95,7 +95,7 @@ MUSTER_API muster_expr *muster_graph_parameter_rows(muster_graph *graph, muster_
  * split; functions that were compiled before refuse it. Errors: INVALID_ARGUMENT (NULL, an
  * expression that muster_graph_parameter did not give), OUT_OF_RANGE (the axis), and those of
  * muster_variable_split. */
-MUSTER_API muster_status muster_graph_split(muster_expr *parameter, int32_t axis);
+MUSTER_API MUSTER_NODISCARD muster_status muster_graph_split(muster_expr *parameter, int32_t axis);
 /* A number. It takes the dtype of the other operand of its operation. */
 MUSTER_API muster_expr *muster_graph_number(muster_graph *graph, double value);
 

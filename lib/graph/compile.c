@@ -221,7 +221,7 @@ static muster_status program_fill(mst_graph_program *program, const muster_graph
     program->update_count = graph->updates.count;
     program->distributed = is_distributed(graph, options);
     for (int32_t i = 0; i < graph->inputs.count; i++) program->rows_given |= graph->inputs.items[i].mode != MUSTER_BROADCAST;
-    if (program->distributed && !graph->runtime->logical_shards) MUSTER_TRY(mst_update_rules_share(graph));
+    if (program->distributed && !graph->runtime->logical_shards) MUSTER_TRY(mst_update_rules_cut(graph));
     if (program->distributed) MUSTER_TRY(mst_graph_distribute(graph, options->rows ? options->rows : EXPECTED_ROWS));
     program->base_count = 1 + program->input_count + program->variable_count + program->output_count + program->update_count;
     if (!options->unfused) MUSTER_TRY(groups_make(program));

@@ -350,9 +350,9 @@ void mst_update_rules_end(mst_graph *graph);
 /* Before the function is described: states are split as their parameters are, and are collected as
  * the meaning needs. Errors: those of splitting. */
 muster_status mst_update_rules_compile(mst_graph *graph, muster_graph_meaning meaning);
-/* rules/share.c. Splits the states whose parameters are not split, so that each device keeps a part
+/* rules/parts.c. Splits the states whose parameters are not split, so that each device keeps a part
  * only. Errors: those of splitting. */
-muster_status mst_update_rules_share(mst_graph *graph);
+muster_status mst_update_rules_cut(mst_graph *graph);
 
 /* ---- node.c ---- */
 

@@ -176,6 +176,7 @@ FUNCTIONS = {
     "graph_size_product": "L PLL",
     "graph_size_quotient": "L PLL",
     "graph_size_sum": "L PLL",
+    "graph_split": "status PI",
     "graph_status": "status P",
     "graph_update": "status PPPI",
     "kernel_call": "status PPaI",

@@ -136,6 +136,8 @@ static void parameters(void) {
     REFUSE_EXPRESSION(INVALID_ARGUMENT, "variable", muster_graph_parameter_rows, graph, NULL);
     REFUSE_EXPRESSION(INVALID_ARGUMENT, "variable", muster_graph_parameter_rows, graph, foreign);
     REFUSE_EXPRESSION(INVALID_ARGUMENT, "variable", muster_graph_parameter_rows, graph, number);
+    REFUSE_STATUS(INVALID_ARGUMENT, "parameter", muster_graph_split, NULL, 0);
+    REFUSE_STATUS(INVALID_ARGUMENT, "parameter", muster_graph_split, x, 0);
     REFUSE_EXPRESSION(INVALID_ARGUMENT, "graph", muster_graph_number, NULL, 1);
     REFUSE_STATUS(INVALID_ARGUMENT, "variable", muster_graph_update, graph, foreign, x, MUSTER_AUTO);
     assert_ok(muster_variable_destroy(foreign));

@@ -15,7 +15,7 @@ static int32_t axis_of(const mst_graph *graph, const mst_type *type) {
     return best;
 }
 
-muster_status mst_update_rules_share(mst_graph *graph) {
+muster_status mst_update_rules_cut(mst_graph *graph) {
     for (int32_t e = 0; graph->rules && e < graph->rules->entry_count; e++) {
         const mst_update_rule_entry *entry = &graph->rules->entries[e];
         for (int32_t s = 0; s < entry->state_count; s++) {
