@@ -40,6 +40,9 @@ static const char *const losses[] = {
 };
 enum { LOSSES = sizeof losses / sizeof *losses };
 
+/* On GPUs every seventh loss, unless all are asked for. */
+static int32_t loss_step(void) { return on_gpus() && !test_is_full() ? 7 : 1; }
+
 typedef struct trained {
     muster_runtime *runtime;
     muster_variable *variables[PARAMETERS];
@@ -133,7 +136,7 @@ static void expect_gradients_only(const char *loss, const char *text) {
 static void training_exchanges_gradients_only(void **state) {
     double loss;
     (void)state;
-    for (int32_t l = 0; l < LOSSES; l++) {
+    for (int32_t l = 0; l < LOSSES; l += loss_step()) {
         trained t;
         train_make(&t, "host:2", losses[l]);
         train_call(&t, 12, &loss);
@@ -170,7 +173,7 @@ static void training_computes_what_one_device_does(void **state) {
     static const int64_t rows[] = {1, 7, 64};
     int32_t compared = 0;
     (void)state;
-    for (int32_t l = 0; l < LOSSES; l++)
+    for (int32_t l = 0; l < LOSSES; l += loss_step())
         for (int32_t n = 0; n < 3; n++) {
             trained one, many;
             train_make(&one, "host:1", losses[l]);
@@ -179,7 +182,7 @@ static void training_computes_what_one_device_does(void **state) {
             train_end(&one);
             train_end(&many);
         }
-    assert_int_equal(compared, LOSSES * 3 * 3 * (1 + 2 * PARAMETER_ELEMENTS));
+    assert_int_equal(compared, (LOSSES + loss_step() - 1) / loss_step() * 3 * 3 * (1 + 2 * PARAMETER_ELEMENTS));
 }
 
 int main(void) {
