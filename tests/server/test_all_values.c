@@ -1,6 +1,6 @@
 /* Every value of a server by one call: of tensors and of variables, by several clients, in every
  * dtype, and with what is wrong in one of them. Oracles are sums of small integers. */
-#include "server_fixture.h"
+#include "server_hold.h"
 
 enum { VALUES = 5, LARGEST = 12, ROUNDS = 6 };
 static const muster_dtype dtypes[VALUES] = {MUSTER_F32, MUSTER_F64, MUSTER_I64, MUSTER_BF16, MUSTER_F16};
@@ -166,6 +166,77 @@ static void variables_are_sent_and_received(void **state) {
     assert_int_equal(checked, (1 + 2 + 3 + 4 + 8 + SERVER_SIZES) * NUMBERS);
 }
 
+/* ---- handles, and failures ---- */
+
+/* A busy shard of one value keeps the caller of no other waiting. */
+static void handles_end_when_their_value_is_free(void **state) {
+    (void)state;
+    for (int32_t progress = -1; progress <= 1; progress += 2) {
+        world t;
+        muster_client *client;
+        numbers ones, got;
+        muster_request *requests[VALUES];
+        server_hold hold;
+        open_world(&t, 1, progress);
+        numbers_make(&ones);
+        numbers_set(&ones, 1);
+        numbers_make(&got);
+        assert_ok(muster_client_open(t.server, &client));
+        server_hold_begin(&hold, t.server, counts[0]);
+        assert_ok(muster_client_send_all(client, MUSTER_RULE_ADD, 0, ones.tensors, VALUES, 0, requests));
+        assert_non_null(requests[0]);
+        server_hold_end(&hold);
+        assert_ok(muster_requests_wait_all(requests, VALUES));
+        assert_ok(muster_client_receive_all(client, got.tensors, VALUES, NULL));
+        assert_int_equal(numbers_check(&got, 1), NUMBERS);
+        assert_ok(muster_client_close(client));
+        fixture_close(t.runtime);
+    }
+}
+
+static muster_status no_integers(void *user, muster_dtype dtype, void *value, const void *tensor, int64_t first, int64_t count,
+                                 double scale) {
+    (void)user, (void)first, (void)scale;
+    if (dtype == MUSTER_I64) return muster_fail(MUSTER_USER, "no integers");
+    memcpy(value, tensor, (size_t)(count * muster_dtype_size(dtype)));
+    return MUSTER_OK;
+}
+
+static double first_of(const numbers *n, int32_t v) {
+    double number;
+    mst_convert(MUSTER_F64, &number, dtypes[v], n->memory[v], 1);
+    return number;
+}
+
+/* Without handles the list ends at the value that fails; with handles each value has an end of its
+ * own. */
+static void a_value_that_fails_is_said(void **state) {
+    (void)state;
+    for (int32_t by_handles = 0; by_handles < 2; by_handles++) {
+        world t;
+        muster_client *client;
+        numbers ones, got;
+        muster_rule rule;
+        muster_request *requests[VALUES];
+        open_world(&t, 1, -1);
+        numbers_make(&ones);
+        numbers_set(&ones, 1);
+        numbers_make(&got);
+        assert_ok(muster_server_add_rule(t.server, "no integers", no_integers, NULL, &rule));
+        assert_ok(muster_client_open(t.server, &client));
+        if (by_handles) {
+            assert_ok(muster_client_send_all(client, rule, 0, ones.tensors, VALUES, 0, requests));
+            assert_refused(muster_requests_wait_all(requests, VALUES), MUSTER_USER, "no integers");
+        } else {
+            assert_refused(muster_client_send_all(client, rule, 0, ones.tensors, VALUES, 0, NULL), MUSTER_USER, "no integers");
+        }
+        assert_ok(muster_client_receive_all(client, got.tensors, VALUES, NULL));
+        for (int32_t v = 0; v < VALUES; v++) assert_true(first_of(&got, v) == (v < 2 || (v > 2 && by_handles) ? 1 + v : 0));
+        assert_ok(muster_client_close(client));
+        fixture_close(t.runtime);
+    }
+}
+
 /* ---- what is refused ---- */
 
 #define REFUSED(code, text, expression)         \
@@ -264,8 +335,9 @@ static void a_worker_allocates_nothing_in_the_long_run(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(clients_send_and_receive_every_value), cmocka_unit_test(variables_are_sent_and_received),
-        cmocka_unit_test(what_is_wrong_in_one_value_touches_none), cmocka_unit_test(a_body_declares_what_it_receives),
+        cmocka_unit_test(clients_send_and_receive_every_value),      cmocka_unit_test(variables_are_sent_and_received),
+        cmocka_unit_test(handles_end_when_their_value_is_free),      cmocka_unit_test(a_value_that_fails_is_said),
+        cmocka_unit_test(what_is_wrong_in_one_value_touches_none),   cmocka_unit_test(a_body_declares_what_it_receives),
         cmocka_unit_test(a_worker_allocates_nothing_in_the_long_run)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
