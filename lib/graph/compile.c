@@ -255,9 +255,9 @@ muster_status muster_graph_compile(muster_graph *handle, const muster_graph_opti
     mst_graph *graph = handle->graph;
     MUSTER_TRY(mst_options_read(where, "muster_graph_options", options, &known, sizeof known));
     MUSTER_TRY(mst_runtime_check_open(graph->runtime, where));
+    MUSTER_TRY(mst_update_rules_compile(graph, known.meaning));
     MUSTER_TRY(check_graph(graph, &known));
     MUSTER_TRY(check_environment(&known));
-    MUSTER_TRY(mst_update_rules_compile(graph, known.meaning));
     MUSTER_TRY(mst_graph_simplify(graph, known.unsimplified != 0));
     mst_graph_program *program = mst_alloc(sizeof *program);
     if (!program) return mst_out_of_memory(where, (int64_t)sizeof *program);

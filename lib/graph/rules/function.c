@@ -157,11 +157,11 @@ static muster_status state_open(muster_function *function, const char *where, co
 muster_status muster_function_state_get(muster_function *function, muster_variable *variable, const char *name, muster_tensor value) {
     mst_update_rule_state state;
     MUSTER_TRY(state_open(function, "muster_function_state_get", variable, name, value, &state));
-    return muster_variable_get(state.variable, 0, value);
+    return muster_variable_get_whole(state.variable, value);
 }
 
 muster_status muster_function_state_set(muster_function *function, muster_variable *variable, const char *name, muster_tensor value) {
     mst_update_rule_state state;
     MUSTER_TRY(state_open(function, "muster_function_state_set", variable, name, value, &state));
-    return muster_variables_broadcast(&state.variable, &value, 1);
+    return muster_variable_set_whole(state.variable, value);
 }

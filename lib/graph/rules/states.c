@@ -93,9 +93,19 @@ void mst_update_rules_end(mst_graph *graph) {
 
 /* ---- compiling ---- */
 
+static muster_status state_split(const mst_update_rule_entry *entry, const mst_update_rule_state *state) {
+    const int32_t axis = mst_variable_split_axis(entry->variable);
+    if (axis == mst_variable_split_axis(state->variable)) return MUSTER_OK;
+    return axis >= 0 ? muster_variable_split(state->variable, axis) : muster_variable_join(state->variable);
+}
+
 muster_status mst_update_rules_compile(mst_graph *graph, muster_graph_meaning meaning) {
-    for (int32_t c = 0; graph->rules && c < graph->rules->call_count; c++) {
-        const mst_update_rule_state *step = &graph->rules->calls[c].step;
+    const mst_update_rules *rules = graph->status == MUSTER_OK ? graph->rules : NULL;
+    for (int32_t e = 0; rules && e < rules->entry_count; e++)
+        for (int32_t s = 0; s < rules->entries[e].state_count; s++)
+            MUSTER_TRY(state_split(&rules->entries[e], &rules->entries[e].states[s]));
+    for (int32_t c = 0; rules && c < rules->call_count; c++) {
+        const mst_update_rule_state *step = &rules->calls[c].step;
         /* integers have no average; every slice gives the same */
         if (step->update >= 0) graph->updates.items[step->update].mode = meaning == MUSTER_PER_WORKER ? MUSTER_MAX : MUSTER_AUTO;
     }
