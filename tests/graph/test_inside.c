@@ -5,6 +5,7 @@
 #include "graph_fixture.h"
 #include "memory_impl.h"
 #include "muster/operator.h"
+#include "muster/rule.h"
 
 #include <pthread.h>
 #include <stdatomic.h>
@@ -286,6 +287,38 @@ static void updates_are_made_by_every_run(void **state) {
         assert_ok(muster_runtime_close(runtime));
     }
     assert_int_equal(checked, 1 + 2 + 3 + 2 + 2);
+}
+
+/* By Adam, whose states the body's function declares with the parameters. */
+static void train_by_rule(bool inside, float trained[K]) {
+    float zeros[K] = {0};
+    muster_runtime *runtime = graph_runtime("host:1");
+    muster_variable *v = variable_of(runtime, "v", muster_f32(zeros, K));
+    muster_graph *graph = graph_named(runtime, "step");
+    (void)rows_of(graph, K);
+    muster_expr *parameter = muster_graph_parameter(graph, v), *gradient;
+    assert_ok(muster_gradient(muster_expr_parse(graph, "mean((x - v) ** 2)"), &parameter, 1, &gradient));
+    assert_ok(muster_graph_minimise(graph, &parameter, &gradient, 1, MUSTER_ADAM, NULL));
+    stepper s = {.step = compile(graph), .batch = 8};
+    muster_function *outer = outer_of(runtime, steps_body, &s);
+    assert_ok(muster_function_graph(outer, s.step));
+    const muster_tensor in = muster_f32(x, ROWS, K);
+    if (inside) assert_ok(muster_function_call(outer, &in, 1, NULL, 0, NULL));
+    for (int64_t begin = 0; !inside && begin < ROWS; begin += s.batch) {
+        const muster_tensor some = muster_tensor_slice(in, begin, begin + s.batch);
+        assert_ok(muster_function_call(s.step, &some, 1, NULL, 0, NULL));
+    }
+    assert_ok(muster_variable_get(v, 0, muster_f32(trained, K)));
+    assert_ok(muster_runtime_close(runtime));
+}
+
+static void a_rule_trains_inside_as_by_calls(void **state) {
+    float called[K], run[K];
+    (void)state;
+    train_by_rule(false, called);
+    train_by_rule(true, run);
+    assert_memory_equal(called, run, sizeof run);
+    assert_true(called[0] != 0);
 }
 
 static atomic_bool failing;
@@ -775,6 +808,7 @@ int main(void) {
                                        cmocka_unit_test(a_run_in_each_logical_shard_gives_the_same_bits),
                                        cmocka_unit_test(a_loop_runs_several_functions_on_batches),
                                        cmocka_unit_test(updates_are_made_by_every_run),
+                                       cmocka_unit_test(a_rule_trains_inside_as_by_calls),
                                        cmocka_unit_test(a_run_that_fails_changes_no_variable),
                                        cmocka_unit_test(a_run_without_memory_changes_no_variable),
                                        cmocka_unit_test(a_repeated_run_allocates_nothing),
