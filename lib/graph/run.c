@@ -178,6 +178,15 @@ static muster_status sharing_find_shards(muster_worker *worker, mst_graph_progra
     return MUSTER_OK;
 }
 
+/* Of a slice nothing is exchanged. Its rows lie between those before it and those behind it, which
+ * no worker has: one worker more takes them. */
+static void sharing_slice(const muster_worker *worker, mst_graph_program_rank *rank) {
+    const int64_t first = muster_worker_first_row(worker), rows = muster_worker_rows(worker);
+    const int32_t size = ++rank->sharing.size;
+    for (int32_t r = 0; r < size; r++) rank->row_edges[r] = r <= rank->sharing.rank ? first : first + rows;
+    rank->row_edges[size] = muster_worker_total_rows(worker);
+}
+
 /* Which rows each worker has: as the call distributes them, or as the workers tell each other. */
 static muster_status sharing_find(muster_worker *worker, const mst_graph_program *program, mst_graph_program_rank *rank,
                                   const muster_tensor *given) {
@@ -190,6 +199,7 @@ static muster_status sharing_find(muster_worker *worker, const mst_graph_program
         MUSTER_TRY(sharing_gather(worker, given[program->input_count + v].shape[0], rank->row_edges));
         break;
     }
+    if (program->rows_given && muster_worker_slices(worker) > 1) sharing_slice(worker, rank);
     return program->graph->runtime->logical_shards ? sharing_find_shards(worker, rank) : MUSTER_OK;
 }
 
@@ -224,15 +234,27 @@ muster_status mst_graph_program_run(muster_worker *worker, mst_graph_program *pr
     return status;
 }
 
+/* What a call asks that would not be what one device with all rows computes. */
+static muster_status call_check(muster_worker *worker, const mst_graph_program *program) {
+    const int64_t slices = muster_worker_slices(worker);
+    if (slices > 1 && (program->all_rows || program->exchanges))
+        return mst_error(MUSTER_UNSUPPORTED,
+                         "slices: expected 1, since values of a graph with MUSTER_ONE_DEVICE are made of all rows, and a slice has some "
+                         "(micro-batches, not slices, would keep the meaning), received %lld",
+                         (long long)slices);
+    if (program->distributed && program->update_count && muster_worker_size(worker) < program->rank_count)
+        return mst_error(MUSTER_UNSUPPORTED,
+                         "muster_function_call_single: expected a graph without updates, or one device, since the replicas of \"%s\" on "
+                         "the other devices would keep their values, received %d devices",
+                         program->graph->updates.items[0].name, (int)program->rank_count);
+    return MUSTER_OK;
+}
+
 muster_status mst_graph_program_body(muster_worker *worker, const muster_tensor *in, muster_tensor *out, void *user) {
     mst_graph_program *program = user;
     mst_graph_program_rank *rank = &program->ranks[muster_worker_rank(worker)];
     muster_tensor *updates = rank->given + program->input_count + program->variable_count;
-    if (program->all_rows && muster_worker_slices(worker) > 1)
-        return mst_error(MUSTER_UNSUPPORTED,
-                         "slices: expected 1, since an output or update of a graph with MUSTER_ONE_DEVICE is made of all rows, "
-                         "received %lld",
-                         (long long)muster_worker_slices(worker));
+    MUSTER_TRY(call_check(worker, program));
     const muster_tensor *given = in;
     if (program->variable_count || program->update_count) {
         for (int32_t i = 0; i < program->input_count; i++) rank->given[i] = in[i];
