@@ -49,7 +49,8 @@ static muster_status check_sizes(const mst_graph_program *program) {
     return MUSTER_OK;
 }
 
-/* Only the values of one device can be in parts; shards must not depend on the number of devices. */
+/* Only the values of one device can be in parts; shards must not depend on the number of
+ * devices. */
 static muster_status check_splits(const mst_graph *graph, const muster_graph_options *options) {
     const bool shards = graph->runtime->logical_shards > 0;
     if (options->meaning == MUSTER_ONE_DEVICE && !shards) return MUSTER_OK;

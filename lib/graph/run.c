@@ -160,7 +160,8 @@ static muster_status sharing_gather(muster_worker *worker, int64_t rows, int64_t
     return muster_worker_scratch_release(worker, mark);
 }
 
-/* The shards of this worker. Rows that lie elsewhere than a call distributes them belong to none. */
+/* The shards of this worker. Rows that lie elsewhere than a call distributes them belong to
+ * none. */
 static muster_status sharing_find_shards(muster_worker *worker, mst_graph_program_rank *rank) {
     mst_sharing *sharing = &rank->sharing;
     const int32_t size = sharing->size, shards = muster_worker_shards(worker), first = muster_worker_shard(worker);
