@@ -91,6 +91,16 @@ typedef muster_status (*muster_operator_gradient)(const muster_operator_node *no
  * computes the result. The tensors have no memory. */
 typedef int32_t (*muster_operator_view)(const muster_operator_node *node, const muster_tensor *x, muster_tensor *y, void *user);
 
+/* What an operator without a text computes on several devices, in graphs with MUSTER_ONE_DEVICE.
+ * - MUSTER_OPERATOR_NEEDS_ALL: every worker computes the results from whole operands, which are
+ *   gathered for it. Right for every operator.
+ * - MUSTER_OPERATOR_ROWWISE: row i of the results depends on row i of the operands only, and on
+ *   operands that have no rows in their first axis. Each worker computes its rows: `in` and `out`
+ *   of the callbacks have these, while an attribute with the size MUSTER_ROWS has all rows of the
+ *   call. Results whose first axis is not that of result 0, which must have rows, are computed as
+ *   with MUSTER_OPERATOR_NEEDS_ALL. */
+enum muster_operator_distribution { MUSTER_OPERATOR_NEEDS_ALL = 0, MUSTER_OPERATOR_ROWWISE = 1 };
+
 /* What an operator is. An option struct: the rules are in muster/status.h. Strings and lists are
  * copied. */
 typedef struct muster_operator_options {
@@ -121,7 +131,9 @@ typedef struct muster_operator_options {
     /* A mask of operands: the body may write result 0 over them, element by element. out[0] then
      * has the memory of in[i], if nothing needs that later. */
     uint32_t in_place;
-    int32_t reserved; /* 0 */
+    /* How the workers of a graph with MUSTER_ONE_DEVICE share the operator's work, a
+     * muster_operator_distribution. With a text it follows from that. */
+    int32_t distribution;
     /* The text of a section file (muster/kernel.h) whose kernels the bodies launch; DTYPE_INPUT_i
      * and DTYPE_OUTPUT_i are the dtypes of operands and results. Compiled for the dtypes of an
      * application when its graph is compiled. */

@@ -186,6 +186,8 @@ static const constant constants[] = {
     CONSTANT(MUSTER_ATTRIBUTE_LIST),
     CONSTANT(MUSTER_ATTRIBUTE_SIZES),
     CONSTANT(MUSTER_ATTRIBUTE_TEXT),
+    CONSTANT(MUSTER_OPERATOR_NEEDS_ALL),
+    CONSTANT(MUSTER_OPERATOR_ROWWISE),
     SIZE(muster_operator_attribute),
     SIZE(muster_operator_backend),
     SIZE(muster_operator_options),

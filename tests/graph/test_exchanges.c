@@ -4,6 +4,7 @@
 #include "base_machine.h"
 #include "base_seed.h"
 #include "graph_fixture.h"
+#include "muster/operator.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -185,10 +186,81 @@ static void training_computes_what_one_device_does(void **state) {
     assert_int_equal(compared, (LOSSES + loss_step() - 1) / loss_step() * 3 * 3 * (1 + 2 * PARAMETER_ELEMENTS));
 }
 
+/* ---- operators of the program ---- */
+
+static muster_status product_rule(muster_operator_node *node, muster_expr *const *x, int32_t count, void *user) {
+    (void)count;
+    (void)user;
+    return muster_operator_result(node, 0, MUSTER_F64, 2, (const int64_t[]){muster_expr_size(x[0], 0), muster_expr_size(x[1], 1)});
+}
+
+static muster_status product_body(muster_worker *worker, const muster_operator_node *node, const muster_tensor *in, muster_tensor *out,
+                                  void *user) {
+    (void)node;
+    (void)user;
+    return muster_gemm(worker, 1, in[0], in[1], 0, out[0]);
+}
+
+/* sum(product(x, w) * 2), by rows or whole; by an operator made of a text, if `text`. */
+static void product_compare(const char *devices, int32_t distribution, const char *text, int32_t gathered) {
+    static const muster_operator_backend everywhere = {NULL, product_body};
+    muster_operator_options options;
+    muster_operator *product;
+    muster_graph *graph;
+    muster_function *function;
+    double x[7 * 3], w[3 * 3], got[7][3];
+    muster_runtime *runtime = graph_runtime(devices);
+    for (int32_t i = 0; i < 21; i++) x[i] = number_at(i);
+    for (int32_t i = 0; i < 9; i++) w[i] = number_at(50 + i);
+    muster_operator_options_init(&options);
+    options.operands = (const char *const[]){"x", "w", NULL};
+    if (text) {
+        options.text = text;
+    } else {
+        options.rule = product_rule;
+        options.bodies = &everywhere;
+        options.body_count = 1;
+        options.distribution = distribution;
+    }
+    assert_ok(muster_operator_create(runtime, "product", &options, &product));
+    assert_ok(muster_graph_create(runtime, "products", &graph));
+    (void)muster_graph_input(graph, "x", MUSTER_F64, MUSTER_SHAPE(MUSTER_ROWS, 3), MUSTER_SCATTER);
+    (void)muster_graph_input(graph, "w", MUSTER_F64, MUSTER_SHAPE(3, 3), MUSTER_BROADCAST);
+    assert_ok(muster_graph_output(graph, "y", muster_expr_parse(graph, "product(x, w) * 2"), MUSTER_AUTO));
+    assert_ok(muster_graph_compile(graph, NULL, &function));
+    const muster_tensor in[] = {muster_f64(x, 7, 3), muster_f64(w, 3, 3)}, out = muster_f64(got, 7, 3);
+    assert_ok(muster_function_call(function, in, 2, &out, 1, NULL));
+    for (int32_t i = 0; i < 7; i++)
+        for (int32_t k = 0; k < 3; k++) {
+            double sum = 0;
+            for (int32_t j = 0; j < 3; j++) sum += 2 * x[3 * i + j] * w[3 * j + k];
+            assert_true(fabs(sum - got[i][k]) < 1e-12);
+        }
+    char *dump = dump_of(function);
+    if (count_of(dump, "all_gather") != gathered) fail_msg("expected %d gathered, received\n%s", gathered, dump);
+    free(dump);
+    assert_ok(muster_function_destroy(function));
+    assert_ok(muster_graph_destroy(graph));
+    assert_ok(muster_operator_destroy(product));
+    assert_ok(muster_runtime_close(runtime));
+}
+
+static void operators_of_the_program_are_computed_whole_or_by_rows(void **state) {
+    static const char *const devices[] = {"host:2", "host:3", "host:8"};
+    (void)state;
+    for (int32_t n = 0; n < 3; n++) {
+        product_compare(devices[n], MUSTER_OPERATOR_NEEDS_ALL, NULL, 1);
+        product_compare(devices[n], MUSTER_OPERATOR_ROWWISE, NULL, 0);
+        product_compare(devices[n], MUSTER_OPERATOR_NEEDS_ALL, "x @ w", 0);
+    }
+    product_compare("host:1", MUSTER_OPERATOR_ROWWISE, NULL, 0);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(training_exchanges_gradients_only),
         cmocka_unit_test(training_computes_what_one_device_does),
+        cmocka_unit_test(operators_of_the_program_are_computed_whole_or_by_rows),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

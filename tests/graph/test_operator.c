@@ -737,7 +737,8 @@ static void wrong_descriptions_are_refused(void **state) {
     REFUSED(o.results = 4, MUSTER_OUT_OF_RANGE, "results: expected 0 to 3, received 4");
     REFUSED(o.results = -1, MUSTER_OUT_OF_RANGE, "results: expected 0 to 3, received -1");
     REFUSED(o.results = 2, MUSTER_INVALID_ARGUMENT, "rule: expected a function");
-    REFUSED(o.reserved = 1, MUSTER_INVALID_ARGUMENT, "reserved: expected 0, received 1");
+    REFUSED(o.distribution = 2, MUSTER_INVALID_ARGUMENT, "distribution: expected a muster_operator_distribution, received 2");
+    REFUSED(o.distribution = -1, MUSTER_INVALID_ARGUMENT, "distribution: expected a muster_operator_distribution, received -1");
     REFUSED(o.host_operands = 2, MUSTER_INVALID_ARGUMENT, "host_operands: expected a mask of 1 operands, received 0x2");
     REFUSED(o.in_place = 2, MUSTER_INVALID_ARGUMENT, "in_place: expected a mask of operands on the device, received 0x2");
     REFUSED((o.in_place = 1, o.host_operands = 1), MUSTER_INVALID_ARGUMENT, "in_place: expected");
@@ -746,7 +747,7 @@ static void wrong_descriptions_are_refused(void **state) {
     REFUSED(o.launch = "x", MUSTER_INVALID_ARGUMENT, "launch: expected kernels beside it");
     REFUSED(o.text = "x", MUSTER_INVALID_ARGUMENT, "text: expected no other parts");
     REFUSED(o.struct_size = 3, MUSTER_INVALID_ARGUMENT, "struct_size");
-    assert_int_equal(refused, 26);
+    assert_int_equal(refused, 27);
 }
 
 /* An operator without a gradient says why. */

@@ -145,6 +145,21 @@ muster_status mst_custom_infer(mst_draft *draft) {
     return MUSTER_OK;
 }
 
+/* ---- on several devices ---- */
+
+static bool build_has_rows(const mst_graph *graph, const mst_type *type) {
+    return type->ndim > 0 && graph->dims[type->dims[0]].powers[MST_SIZE_ROWS] != 0;
+}
+
+bool mst_custom_distribute(const muster_expr *node, mst_distribution result, int32_t way, mst_distribution *operands) {
+    if (way || result.kind != MST_CUT || result.axis || !build_has_rows(node->graph, &node->type)) return false;
+    for (int32_t r = 1; r < node->op->results; r++)
+        if (node->more[r - 1].ndim == 0 || node->more[r - 1].dims[0] != node->type.dims[0]) return false;
+    for (int32_t i = 0; i < node->input_count; i++)
+        operands[i] = build_has_rows(node->graph, &node->inputs[i]->type) ? result : MST_DISTRIBUTED_SAME;
+    return true;
+}
+
 /* ---- what callbacks ask ---- */
 
 muster_status muster_operator_result(muster_operator_node *node, int32_t index, muster_dtype dtype, int32_t ndim, const int64_t *shape) {

@@ -84,6 +84,8 @@ muster_status mst_custom_launch_read(mst_custom *custom);
 /* ---- build.c: an application becomes a node ---- */
 
 muster_status mst_custom_infer(mst_draft *draft);
+/* The rows of the results from those of the operands. */
+bool mst_custom_distribute(const muster_expr *node, mst_distribution result, int32_t way, mst_distribution *operands);
 /* The characters of a text, ended by a 0, in place of the list. NULL: out of memory. */
 const int64_t *mst_custom_text(mst_arena *memory, const mst_graph_value *value);
 /* Copies of the values, whose sizes are entries and whose texts are characters, in the arena of the

@@ -108,7 +108,7 @@ static muster_status text_parts_check(const mst_custom *custom, const muster_ope
     bool more;
     const int32_t operands = mst_operator_operand_count(&custom->row, &more);
     if (o->rule || o->body_count || o->bodies || o->prepare || o->release || o->gradient || o->no_gradient || o->view || o->in_place ||
-        o->kernels || o->launch || o->host_operands || o->results > 1)
+        o->kernels || o->launch || o->host_operands || o->distribution || o->results > 1)
         return parts_refuse("text", "no other parts beside a text, received some");
     if (operands == 0 || more) return parts_refuse("operands", "1 or more names without \"...\" beside a text, received others");
     for (int32_t a = 0; custom->row.attributes[a].name; a++)
@@ -134,7 +134,9 @@ static muster_status parts_check(const mst_custom *custom, const muster_operator
     const int32_t operands = mst_operator_operand_count(&custom->row, &more);
     const uint32_t mask = more ? UINT32_MAX : (1u << operands) - 1;
     MUSTER_TRY(bodies_check(o));
-    if (o->reserved) return mst_error(MUSTER_INVALID_ARGUMENT, "%s: reserved: expected 0, received %d", where, (int)o->reserved);
+    if (o->distribution < MUSTER_OPERATOR_NEEDS_ALL || o->distribution > MUSTER_OPERATOR_ROWWISE)
+        return mst_error(MUSTER_INVALID_ARGUMENT, "%s: distribution: expected a muster_operator_distribution, received %d", where,
+                         (int)o->distribution);
     if (o->results < 0 || o->results > MUSTER_OPERATOR_RESULTS_MAX)
         return mst_error(MUSTER_OUT_OF_RANGE, "%s: results: expected 0 to %d, received %d", where, MUSTER_OPERATOR_RESULTS_MAX,
                          (int)o->results);
@@ -192,6 +194,7 @@ muster_status mst_custom_describe(mst_custom *custom, const char *name, const mu
     custom->row.run = mst_custom_run;
     custom->row.release = mst_custom_release;
     custom->row.compile = mst_custom_compile;
+    custom->row.distribute = o->distribution == MUSTER_OPERATOR_ROWWISE ? mst_custom_distribute : NULL;
     custom->row.view = o->view ? mst_custom_view : NULL;
     custom->row.gradient = o->gradient ? mst_custom_gradient : NULL;
     return o->launch ? mst_custom_launch_read(custom) : MUSTER_OK;
