@@ -13,6 +13,7 @@
 #include "muster/expr.h"
 #include "muster/function.h"
 #include "muster/graph.h"
+#include "muster/initialiser.h"
 #include "muster/kernel.h"
 #include "muster/operator.h"
 #include "muster/ops.h"

@@ -60,6 +60,9 @@ void mst_reduction_momentum_pair(muster_dtype dtype, void *x, void *y, const voi
 void mst_reduction_momentum_stream(muster_dtype dtype, void *x, void *y, const void *parameter, void *velocity, const void *a,
                                    const void *b, int64_t count, double alpha, double beta);
 
+/* Fills y, f32 or f64 in host memory, with the numbers of muster_random_uniform, or `normal`. */
+void mst_random_numbers(uint64_t seed, uint64_t first_index, bool normal, double mean, double deviation, muster_tensor y);
+
 /* mst_reduction_accumulate on the worker's device, in the order of its queue. accumulator and
  * values are device addresses. */
 muster_status mst_worker_accumulate(muster_worker *worker, muster_reduction op, muster_dtype dtype, void *accumulator, const void *values,

@@ -503,6 +503,45 @@ static void state_result(const void *description) {
     (void)description;
 }
 
+/* ---- initialiser options ---- */
+
+static void init_initialiser(void *options) { muster_initialiser_options_init(options); }
+
+/* Of two elements, the first. */
+static muster_status initialise(const void *options, float *first) {
+    float values[2] = {3, 4};
+    muster_variable *variable;
+    char message[512];
+    EXPECT_OK(muster_variable_create(runtime, "initialised", muster_f32(values, 2), &variable));
+    const muster_status status = muster_variable_initialise(variable, options);
+    muster_last_error_copy(message, sizeof message);
+    EXPECT_OK(muster_variable_get(variable, 0, muster_f32(values, 2)));
+    *first = values[0];
+    EXPECT_OK(muster_variable_destroy(variable));
+    return status ? muster_fail(status, message) : MUSTER_OK;
+}
+
+static muster_status use_initialiser(const void *options) {
+    float first;
+    return initialise(options, &first);
+}
+
+static void initialiser_defaults(const void *options) {
+    float first = 1;
+    EXPECT_OK(initialise(options, &first));
+    EXPECT(first == 0);
+}
+
+static void initialiser_fields(void *options) {
+#ifndef OLDEST_muster_initialiser_options
+    float first = 0;
+    ((muster_initialiser_options *)options)->value = 7;
+    EXPECT_OK(initialise(options, &first));
+    EXPECT(first == 7);
+#endif
+    (void)options;
+}
+
 /* ---- the subjects ---- */
 
 typedef struct subject {
@@ -534,6 +573,7 @@ static const subject subjects[] = {
     OPTIONS(muster_gradient_check_options, check, "muster_gradient_check"),
     OPTIONS(muster_operator_options, operator, "muster_operator_create"),
     OPTIONS(muster_rule_options, rule, "muster_graph_minimise"),
+    OPTIONS(muster_initialiser_options, initialiser, "muster_variable_initialise"),
     RESULT(muster_device_info, info, "muster_runtime_get_device_info"),
     RESULT(muster_kernel_limits, limits, "muster_kernel_get_limits"),
     RESULT(muster_server_statistics, statistics, "muster_server_get_statistics"),

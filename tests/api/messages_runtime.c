@@ -286,6 +286,13 @@ void messages_variables(void) {
     REFUSE(INVALID_ARGUMENT, "value", muster_variable_set_whole, variable, muster_tensor_none());
     REFUSE(SHAPE_MISMATCH, "value", muster_variable_set_whole, variable, vector);
     REFUSE(INVALID_ARGUMENT, "value", muster_variable_set_whole, variable, elsewhere);
+    muster_initialiser_options drawn = {.struct_size = sizeof drawn, .kind = 9};
+    muster_initialiser_options_init_sized(NULL, 8);
+    GIVES(muster_initialiser_options_init_sized, true);
+    REFUSE(INVALID_ARGUMENT, "variable", muster_variable_initialise, NULL, NULL);
+    REFUSE(INVALID_ARGUMENT, "kind", muster_variable_initialise, variable, &drawn);
+    drawn = (muster_initialiser_options){.struct_size = 4};
+    REFUSE(INVALID_ARGUMENT, "options", muster_variable_initialise, variable, &drawn);
     GIVES(muster_variable_ndim, muster_variable_ndim(NULL) == -1);
     GIVES(muster_variable_dtype, muster_variable_dtype(NULL) == MUSTER_DTYPE_NONE);
     lists();

@@ -126,6 +126,7 @@ static void use_objects(const handles *h) {
     assert_dead(muster_variable_lengths(h->variable, 3, numbers));
     assert_dead(muster_variable_split(h->variable, 0));
     assert_dead(muster_variable_join(h->variable));
+    assert_dead(muster_variable_initialise(h->variable, NULL));
     assert_dead(muster_variable_whole_shape(h->variable, 1, numbers));
     assert_dead(muster_variable_get_whole(h->variable, value));
     assert_dead(muster_variable_set_whole(h->variable, value));
@@ -179,7 +180,7 @@ static void test_everything_after_close_is_refused(void **state) {
     assert_ok(muster_driver_destroy(h.driver));
     cases = 0;
     use_objects(&h);
-    assert_int_equal(cases, 25);
+    assert_int_equal(cases, 26);
 }
 
 static muster_status step_of_another(muster_worker *w, const muster_tensor *in, muster_tensor *out, void *user) {

@@ -21,9 +21,27 @@ static void split(muster_runtime *rt) {
     EXPECT(memcmp(whole, other, sizeof whole) == 0);
 }
 
+static void initialise(muster_runtime *rt) {
+    float values[ROWS][COLUMNS] = {{0}};
+    muster_variable *w;
+    check(muster_variable_create(rt, "layer", muster_f32(values, ROWS, COLUMNS), &w));
+    check(muster_variable_split(w, 0));
+    /* snippet: initialise */
+    muster_initialiser_options options;
+    muster_initialiser_options_init(&options);
+    options.kind = MUSTER_INITIALISER_HE_NORMAL;
+    options.seed = 1; /* another seed for each variable */
+    check(muster_variable_initialise(w, &options));
+    /* end of snippet */
+    check(muster_variable_get_whole(w, muster_f32(values, ROWS, COLUMNS)));
+    for (int i = 0; i < ROWS; i++)
+        for (int j = 0; j < COLUMNS; j++) EXPECT(values[i][j] != 0);
+}
+
 int main(void) {
     muster_runtime *rt = docs_open();
     split(rt);
+    initialise(rt);
     check(muster_runtime_close(rt));
     return 0;
 }

@@ -5,7 +5,7 @@ import re
 import sys
 
 # What a public function acts on; the functions of operations.def and the like have no such noun.
-OBJECTS = ("argument buffer call_options client communicator downpour driver driver_options dtype easgd expr function graph graph_options "
+OBJECTS = ("argument buffer call_options client communicator downpour driver driver_options dtype easgd expr function graph graph_options initialiser_options "
            "kernel kernel_options kernels operator operator_options pending request requests runtime runtime_options runtime_tensor server server_options status "
            "tensor variable variables worker worker_scratch").split()
 # The first word of a name that asks a question, declares a part of a function, or makes a view.

@@ -127,6 +127,11 @@ muster_status mst_random_host(const void *parameters) {
     return MUSTER_OK;
 }
 
+void mst_random_numbers(uint64_t seed, uint64_t first_index, bool normal, double mean, double deviation, muster_tensor y) {
+    (void)mst_random_host(
+        &(mst_random_request){.y = y, .seed = seed, .first = first_index, .mean = mean, .deviation = deviation, .normal = normal});
+}
+
 mst_code_kernel mst_random_code[] = {{.name = "mst_random"}};
 
 muster_status mst_random_issue(muster_worker *worker, const void *parameters) {
