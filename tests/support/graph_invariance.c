@@ -67,7 +67,8 @@ static void variables_set(const running *r, int64_t rows, bool rows_only) {
             free(memory);
             continue;
         }
-        for (int32_t rank = 0; rank < r->devices; rank++) {
+        const bool split = muster_variable_split_axis(r->variables[v]) >= 0; /* it has its values */
+        for (int32_t rank = 0; rank < r->devices && !split; rank++) {
             const int64_t first = has_rows(port) ? rows_edge(r, rows, rank) : 0;
             const muster_tensor value = tensor_of(r, port, has_rows(port) ? rows_edge(r, rows, rank + 1) - first : 0, memory);
             tensor_fill(&value, r->its->seed + 100 + (uint64_t)v, port->kind, first, NULL);
@@ -166,7 +167,13 @@ static void variables_read(const running *r) {
         char *memory = memory_new(), *first = memory_new();
         const muster_dtype dtype = invariance_dtype(port->kind, r->way->dtype);
         int64_t count = 0;
-        for (int32_t rank = 0; rank < r->devices; rank++) {
+        const bool split = muster_variable_split_axis(r->variables[v]) >= 0;
+        if (split) {
+            const muster_tensor whole = tensor_of(r, port, 0, first);
+            assert_ok(muster_variable_get_whole(r->variables[v], whole));
+            count = muster_tensor_count(whole);
+        }
+        for (int32_t rank = 0; rank < r->devices && !split; rank++) {
             int64_t shape[INVARIANCE_DIMS];
             assert_ok(muster_variable_shape(r->variables[v], rank, port->ndim, shape));
             char *to = has_rows(port) ? memory + count * muster_dtype_size(dtype) : rank ? memory : first;
