@@ -61,7 +61,10 @@ typedef struct mst_member {
     /* One per flag line; the two alternate as the flag lines do. The other members read beta here
      * for error messages. */
     mst_momentum momentum[2];
-    mst_message *messages; /* [MST_GROUP_REQUESTS] messages of a group, allocated on first use */
+    mst_apply_offer apply[2];       /* as momentum */
+    uint64_t apply_tag;             /* of the rendezvous in which this member has offered the last of them */
+    _Atomic uint64_t apply_written; /* the newest tag under which this member has begun to write parameters */
+    mst_message *messages;          /* [MST_GROUP_REQUESTS] messages of a group, allocated on first use */
     int32_t message_count;
     uint64_t *post_tags;       /* [size] the tags of this group's posts, by receiver */
     _Atomic uint64_t decision; /* about the part that this member made last; see agree in split.c */

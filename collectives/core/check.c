@@ -1,19 +1,35 @@
 /* Do the requests of all ranks match? Each rank compares all requests with that of rank 0, so that
  * all ranks get the same answer. */
+#include "apply_private.h"
 #include "rendezvous_private.h"
 
 #include <stdio.h>
 
 const char *mst_collective_name(mst_collective collective) {
-    static const char *const names[MST_COLLECTIVE_COUNT] = {
-        "collective",     "all_reduce", "all_reduce_axpy", "reduce",          "broadcast", "all_gather", "gather", "scatter",
-        "reduce_scatter", "all_to_all", "barrier",         "end of the body", "split",     "group",      "send",   "recv"};
+    static const char *const names[MST_COLLECTIVE_COUNT] = {"collective",
+                                                            "all_reduce",
+                                                            "all_reduce_axpy",
+                                                            "reduce",
+                                                            "broadcast",
+                                                            "all_gather",
+                                                            "gather",
+                                                            "scatter",
+                                                            "reduce_scatter",
+                                                            "all_to_all",
+                                                            "all_reduce_apply",
+                                                            "barrier",
+                                                            "end of the body",
+                                                            "split",
+                                                            "group",
+                                                            "send",
+                                                            "recv"};
     return names[collective];
 }
 
 const char *mst_request_function(const mst_request *r) {
     static const char *const names[MST_COLLECTIVE_COUNT] = {[MST_ALL_REDUCE] = "muster_worker_all_reduce",
                                                             [MST_ALL_REDUCE_AXPY] = "muster_worker_all_reduce_axpy",
+                                                            [MST_ALL_REDUCE_APPLY] = "all_reduce_apply",
                                                             [MST_REDUCE] = "muster_worker_reduce",
                                                             [MST_BROADCAST] = "muster_worker_broadcast",
                                                             [MST_ALL_GATHER] = "muster_worker_all_gather",
@@ -35,7 +51,7 @@ const char *mst_request_function(const mst_request *r) {
 muster_status mst_collective_error(const char *function, muster_status status) {
     char message[MST_MESSAGE_SIZE];
     mst_error_save(message);
-    if (strncmp(message, "muster_", 7) == 0) return status;
+    if (strncmp(message, "muster_", 7) == 0 || strncmp(message, function, strlen(function)) == 0) return status;
     return mst_error(status, "%s: %.900s", function, message);
 }
 
@@ -128,11 +144,9 @@ static muster_status check_parts(const muster_communicator *communicator, const 
 }
 
 static muster_status check_shards(const mst_view *view) {
-    int64_t shards = 0;
-    for (int32_t r = 0; r < view->size; r++) shards += view->requests[r]->shards;
-    return shards > 0 ? MUSTER_OK
-                      : mst_error(MUSTER_SHAPE_MISMATCH,
-                                  "muster_worker_all_reduce_shards: expected at least one shard on all ranks together, received none");
+    if (mst_view_shards(view) > 0) return MUSTER_OK;
+    return mst_error(MUSTER_SHAPE_MISMATCH, "%s: expected at least one shard on all ranks together, received none",
+                     mst_request_function(mst_view_own(view)));
 }
 
 muster_status mst_check_heads(const muster_communicator *communicator, const mst_view *view) {
@@ -149,6 +163,7 @@ muster_status mst_check_heads(const muster_communicator *communicator, const mst
     int32_t root = first->root;
     switch (first->collective) {
     case MST_ALL_REDUCE:
+    case MST_ALL_REDUCE_APPLY:
         return check_shards(view);
     case MST_ALL_GATHER:
         MUSTER_TRY(check_sum(communicator, view, "output", first->output_count, 0, true));
@@ -168,6 +183,7 @@ muster_status mst_check_heads(const muster_communicator *communicator, const mst
 }
 
 muster_status mst_check_counts(const muster_communicator *communicator, const mst_view *view) {
+    if (mst_request_applies(view->requests[0])) return mst_apply_check(communicator, view);
     if (view->requests[0]->collective != MST_ALL_TO_ALL || !view->requests[0]->send_counts) return MUSTER_OK;
     for (int32_t from = 0; from < view->size; from++) {
         for (int32_t to = 0; to < view->size; to++) {

@@ -15,6 +15,11 @@ static void offer_requests(mst_batch *b) {
         const mst_momentum *momentum = mst_request_momentum(&b->requests[i]);
         b->offered[i] = b->requests[i];
         b->offered[i].algorithm = 0;
+        if (mst_request_applies(&b->requests[i])) {
+            b->member->apply[b->tag & 1] = *b->requests[i].apply;
+            b->member->apply_tag = b->tag;
+            b->offered[i].apply = &b->member->apply[b->tag & 1];
+        }
         if (!momentum) continue;
         b->member->momentum[b->tag & 1] = *momentum;
         b->offered[i].momentum = &b->member->momentum[b->tag & 1];
@@ -73,6 +78,11 @@ static muster_status leave(const mst_batch *b, muster_status status) {
     return status != MUSTER_OK ? mst_error_restore(status, message) : left;
 }
 
+/* From here on a failure may leave parameters undefined. */
+static void note_writes(const mst_batch *b) {
+    if (mst_request_applies(b->requests)) atomic_store_explicit(&b->member->apply_written, b->tag, memory_order_release);
+}
+
 static muster_status serve_alone(mst_batch *b, const mst_transport *transport) {
     b->member->served_transport = transport->name;
     if (b->count == 1 && transport->ends_at_arrival && transport->ends_at_arrival(b)) {
@@ -82,6 +92,7 @@ static muster_status serve_alone(mst_batch *b, const mst_transport *transport) {
     muster_status status = mst_team_read_begin(b->communicator->team, b->worker, b->tag);
     if (status == MUSTER_OK) {
         status = check(b);
+        if (status == MUSTER_OK) note_writes(b);
         if (status == MUSTER_OK) status = transport->run(b);
         mst_team_read_end(b->communicator->team, b->worker, b->tag);
     }
@@ -107,6 +118,7 @@ static muster_status run_winners(mst_batch *b, uint32_t *served, bool *again) {
     MUSTER_TRY(check(b));
     *again = !elect(b, served);
     if (*again) return *served = 0, MUSTER_OK;
+    note_writes(b);
     for (int32_t i = 0; i < b->communicator->shared_count; i++) {
         const mst_transport *transport = b->communicator->shared[i];
         if (*served & 1u << transport->number) MUSTER_TRY(transport->run(b));

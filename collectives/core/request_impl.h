@@ -2,6 +2,7 @@
 #ifndef MST_REQUEST_IMPL_H
 #define MST_REQUEST_IMPL_H
 
+#include "apply_request_impl.h"
 #include "muster/communicator.h"
 #include "ops_impl.h"
 #include "team_impl.h"
@@ -16,6 +17,7 @@ typedef enum {
     MST_SCATTER,
     MST_REDUCE_SCATTER,
     MST_ALL_TO_ALL,
+    MST_ALL_REDUCE_APPLY,
     MST_BARRIER,
     MST_END_OF_BODY,
     MST_SPLIT,
@@ -32,6 +34,21 @@ typedef struct mst_momentum {
     void *velocity;
 } mst_momentum;
 
+/* What a rank offers in an ALL_REDUCE_APPLY. The other ranks read the first group inside the read
+ * section. */
+typedef struct mst_apply_offer {
+    const mst_apply_segment *segments;
+    int32_t segment_count;
+    int64_t length; /* elements of one vector of gradients */
+    uint64_t table; /* equal for tables that match */
+    /* NULL, or host memory for the whole shared vector, where the new values of other ranks'
+     * pieces go instead of the parameters */
+    char *staged;
+    /* only for its own rank */
+    mst_apply_function function;
+    void *context;
+} mst_apply_offer;
+
 /* The request of one rank. Addresses are addresses of its device; tensors are contiguous. A rank
  * publishes the request in its flag line, so the request has the size of the line's payload. */
 typedef struct mst_request {
@@ -46,7 +63,8 @@ typedef struct mst_request {
     union {
         const int64_t *send_counts; /* ALL_TO_ALL: [size]; NULL: equal parts */
         /* ALL_REDUCE: the number of vectors in the input, usually 1; input_count = shards *
-         * output_count */
+         * output_count. ALL_REDUCE_APPLY: the same with the vectors of the offer's length; there
+         * is no output, and output_count is that of the shared vector. */
         int64_t shards;
         double alpha; /* ALL_REDUCE_AXPY: input is the gradient, output the parameter */
         int64_t tag;  /* SEND, RECV */
@@ -60,6 +78,7 @@ typedef struct mst_request {
         /* ALL_REDUCE_AXPY; NULL: no momentum. With momentum, `root` holds a fingerprint of beta,
          * which the ranks compare. */
         const mst_momentum *momentum;
+        const mst_apply_offer *apply; /* ALL_REDUCE_APPLY */
     };
 } mst_request;
 _Static_assert(sizeof(mst_request) == MST_FLAG_PAYLOAD, "a request travels in a flag line");
@@ -67,8 +86,11 @@ _Static_assert(sizeof(mst_request) == MST_FLAG_PAYLOAD, "a request travels in a 
 static inline const mst_momentum *mst_request_momentum(const mst_request *request) {
     return request->collective == MST_ALL_REDUCE_AXPY ? request->momentum : NULL;
 }
+static inline bool mst_request_applies(const mst_request *request) { return request->collective == MST_ALL_REDUCE_APPLY; }
 /* The number of vectors that this rank contributes to a reduction. */
-static inline int64_t mst_request_shards(const mst_request *request) { return request->collective == MST_ALL_REDUCE ? request->shards : 1; }
+static inline int64_t mst_request_shards(const mst_request *request) {
+    return request->collective == MST_ALL_REDUCE || mst_request_applies(request) ? request->shards : 1;
+}
 static inline bool mst_request_is_message(const mst_request *request) {
     return request->collective == MST_SEND || request->collective == MST_RECV;
 }

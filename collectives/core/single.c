@@ -1,4 +1,5 @@
 /* The communicator of one rank: nearly every collective is a copy on its device, or nothing. */
+#include "apply_private.h"
 #include "rendezvous_private.h"
 
 static muster_status copy(muster_worker *worker, const mst_request *r) {
@@ -23,6 +24,7 @@ static bool is_copy(const mst_request *r) {
     case MST_ALL_REDUCE:
         return r->shards == 1;
     case MST_ALL_REDUCE_AXPY:
+    case MST_ALL_REDUCE_APPLY:
     case MST_SEND:
     case MST_RECV:
         return false;
@@ -33,6 +35,7 @@ static bool is_copy(const mst_request *r) {
 
 muster_status mst_single_run(muster_communicator *communicator, muster_worker *worker, mst_request *requests, int32_t count) {
     MUSTER_TRY(mst_refuse_aborted(communicator, worker, mst_request_function(requests)));
+    if (mst_request_applies(requests) && requests->shards == 1) return mst_apply_alone(communicator, worker, requests);
     for (int32_t i = 0; i < count; i++) {
         if (!is_copy(&requests[i])) return mst_batch_run(communicator, worker, requests, count);
     }

@@ -70,6 +70,8 @@ int64_t mst_view_touched_bytes(const mst_view *view) {
         bytes += request->output_count * muster_dtype_size(request->dtype);
         if (request->input != request->output) bytes += request->input_count * muster_dtype_size(request->dtype);
     }
+    /* Of an apply: the parameter of each rank, and the states as one vector. */
+    if (mst_request_applies(mst_view_own(view))) return bytes + mst_view_own(view)->output_count * mst_view_element(view);
     /* Each rank reads and writes its segment of its velocity; together that is one velocity. */
     if (mst_view_momentum(view)) bytes += mst_request_output_bytes(mst_view_own(view));
     return bytes;

@@ -13,6 +13,7 @@ typedef struct mst_view {
     int32_t size, rank;
     char *chunk;                   /* this rank's scratch memory for the algorithms on host memory; NULL in other transports */
     struct mst_stores_use *stores; /* how this rank writes, for the same algorithms; NULL: by plain stores */
+    struct mst_apply_use *apply;   /* of an all_reduce_apply, for the same algorithms */
 } mst_view;
 
 static inline const mst_request *mst_view_own(const mst_view *view) { return view->requests[view->rank]; }

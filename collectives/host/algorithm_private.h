@@ -18,7 +18,8 @@ enum {
  * SLOT: a copy of the input in the slot of its flag line. The two slots alternate as the flag lines
  * do, so no rank has to wait until the others have left. Other ranks do not access its output.
  *
- * COPY: a copy of the input in staging memory. Other ranks do not access its output. */
+ * COPY: a copy of the input in staging memory. Other ranks do not access its output, except in an
+ * all_reduce_apply, where the states of a rank allow it only its own piece. */
 typedef enum { MST_OFFER_TENSORS, MST_OFFER_SLOT, MST_OFFER_COPY } mst_offer;
 
 /* The sizes of input for which an algorithm is selected: one limit if every rank has a core of its
@@ -31,6 +32,15 @@ typedef struct mst_range {
     { (OWN_CORES) + 1, (SHARED_CORES) + 1 }
 #define MST_ANY_SIZE \
     { INT64_MAX, INT64_MAX }
+
+/* How this rank serves an all_reduce_apply. */
+typedef struct mst_apply_use {
+    muster_worker *worker;
+    /* NULL, or memory for the sums of this rank's piece, one behind the other: then nothing else
+     * is done with them. */
+    char *sums;
+    muster_status status; /* of the rule */
+} mst_apply_use;
 
 typedef struct mst_algorithm {
     const char *name;

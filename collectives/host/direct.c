@@ -2,6 +2,7 @@
  * other's outputs. No other rank reads or writes the memory that a rank writes in the same
  * collective, even in place: only rank r accesses segment r of a reduction. */
 #include "combine_private.h"
+#include "host_apply_private.h"
 
 static void all_reduce(const mst_view *view) {
     int64_t begin, end;
@@ -26,6 +27,8 @@ static void reduce_scatter(const mst_view *view) {
     int64_t offset = mst_view_offset(view, view->rank);
     mst_combine(view, offset, offset + mst_view_own(view)->output_count, offset, view->rank, view->rank + 1);
 }
+
+static void all_reduce_apply(const mst_view *view) { mst_host_apply(view, mst_combine_sum); }
 
 /* Bypasses the cache if the collective is large. */
 static void move(const mst_view *view, void *to, const void *from, int64_t count) {
@@ -107,6 +110,7 @@ const mst_algorithm mst_algorithm_direct = {.name = "direct",
                                             .offer = MST_OFFER_TENSORS,
                                             .run = {[MST_ALL_REDUCE] = all_reduce,
                                                     [MST_ALL_REDUCE_AXPY] = all_reduce_axpy,
+                                                    [MST_ALL_REDUCE_APPLY] = all_reduce_apply,
                                                     [MST_REDUCE] = reduce,
                                                     [MST_BROADCAST] = broadcast,
                                                     [MST_ALL_GATHER] = all_gather,
@@ -116,6 +120,7 @@ const mst_algorithm mst_algorithm_direct = {.name = "direct",
                                                     [MST_ALL_TO_ALL] = all_to_all},
                                             .selected = {[MST_ALL_REDUCE] = MST_ANY_SIZE,
                                                          [MST_ALL_REDUCE_AXPY] = MST_ANY_SIZE,
+                                                         [MST_ALL_REDUCE_APPLY] = MST_ANY_SIZE,
                                                          [MST_REDUCE] = MST_ANY_SIZE,
                                                          [MST_BROADCAST] = MST_ANY_SIZE,
                                                          [MST_ALL_GATHER] = MST_ANY_SIZE,

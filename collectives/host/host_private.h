@@ -32,7 +32,7 @@ const char *mst_host_algorithm_name(int32_t algorithm);
 int32_t mst_host_select(const mst_batch *batch, int32_t i, bool in_batch);
 char *mst_host_offer_slot(const mst_batch *batch, int32_t i, mst_host_member *member);
 bool mst_host_ends_at_arrival(mst_batch *batch);
-muster_status mst_host_run(const mst_batch *batch, mst_host_member *members);
+muster_status mst_host_run(const mst_batch *batch, mst_host_member *members, char *sums);
 
 /* host_staging.c. mst_staging_begin gives everything back and makes room for `bytes`, the sum of
  * mst_staging_bytes over the buffers that will be taken. */

@@ -40,25 +40,28 @@ bool mst_host_ends_at_arrival(mst_batch *batch) {
     return algorithm->offer == MST_OFFER_SLOT;
 }
 
-static void run_one(const mst_batch *batch, mst_view *view, const mst_algorithm *algorithm, mst_host_member *members) {
+static muster_status run_one(const mst_batch *batch, mst_view *view, const mst_algorithm *algorithm, mst_host_member *members, char *sums) {
     const mst_collective collective = view->requests[0]->collective;
     batch->member->served_algorithm = algorithm->name;
-    if (!algorithm->run[collective]) return; /* a barrier has nothing to do */
+    if (!algorithm->run[collective]) return MUSTER_OK; /* a barrier has nothing to do */
     muster_communicator *world = batch->communicator->world;
     mst_stores *stores = world->open[MST_TRANSPORT_host];
     mst_stores_use use;
+    mst_apply_use apply = {batch->worker, sums, MUSTER_OK};
+    view->apply = &apply;
     view->chunk = members[batch->rank].chunk;
     view->stores = &use;
     mst_stores_begin(stores, collective, mst_view_touched_bytes(view), batch->tag, batch->worker->rank == 0, &use);
     algorithm->run[collective](view);
     if (mst_stores_end(stores, collective, &use)) atomic_fetch_add(&world->revision, 1);
     batch->member->served_streaming = use.asked && use.streaming;
+    return apply.status;
 }
 
-muster_status mst_host_run(const mst_batch *batch, mst_host_member *members) {
+muster_status mst_host_run(const mst_batch *batch, mst_host_member *members, char *sums) {
     for (int32_t i = 0; i < batch->count; i++) {
         mst_view view = mst_batch_view(batch, i);
-        run_one(batch, &view, batch->count == 1 ? batch->plan : common_algorithm(&view), members);
+        MUSTER_TRY(run_one(batch, &view, batch->count == 1 ? batch->plan : common_algorithm(&view), members, sums));
     }
     return MUSTER_OK;
 }

@@ -85,7 +85,7 @@ static muster_status host_prepare(mst_batch *batch) {
     return MUSTER_OK;
 }
 
-static muster_status host_run(const mst_batch *batch) { return mst_host_run(batch, members_of(batch->communicator)); }
+static muster_status host_run(const mst_batch *batch) { return mst_host_run(batch, members_of(batch->communicator), NULL); }
 
 static muster_status host_reserve(muster_communicator *communicator, muster_worker *worker, int64_t bytes) {
     if (communicator->forced.algorithm != MST_ALGORITHM_reference) return MUSTER_OK;

@@ -1,7 +1,7 @@
 /* The tests compare the other algorithms with this one. Every rank computes its whole output from
  * the copies of all inputs, element by element, with arithmetic written only for this file. It is
  * slow, and simple enough to be obviously right. */
-#include "algorithm_private.h"
+#include "host_apply_private.h"
 
 #include <string.h>
 
@@ -223,6 +223,25 @@ static void all_reduce_axpy(const mst_view *view) {
     }
 }
 
+/* One gradient after the other, as `reduced` does. */
+static void sum_gradients(const mst_view *view, const mst_apply_range *range, void *to) {
+    const muster_dtype dtype = view->requests[view->rank]->dtype;
+    for (int64_t i = 0; i < range->count; i++) {
+        bool begun = false;
+        number sum = {0};
+        for (int32_t r = 0; r < view->size; r++) {
+            for (int64_t shard = 0; shard < view->requests[r]->shards; shard++) {
+                const number value = load(dtype, mst_apply_input(view, r, shard, range), i);
+                sum = begun ? combine(MUSTER_SUM, dtype, sum, value, 1) : value;
+                begun = true;
+            }
+        }
+        store(dtype, to, i, sum);
+    }
+}
+
+static void all_reduce_apply(const mst_view *view) { mst_host_apply(view, sum_gradients); }
+
 /* Copies `count` elements from index `from` of rank `source`'s input to index `to` of this rank's
  * output. */
 static void copy_elements(const mst_view *view, int64_t to, int32_t source, int64_t from, int64_t count) {
@@ -269,6 +288,7 @@ const mst_algorithm mst_algorithm_reference = {.name = "reference",
                                                .offer = MST_OFFER_COPY,
                                                .run = {[MST_ALL_REDUCE] = all_reduce,
                                                        [MST_ALL_REDUCE_AXPY] = all_reduce_axpy,
+                                                       [MST_ALL_REDUCE_APPLY] = all_reduce_apply,
                                                        [MST_REDUCE] = reduce,
                                                        [MST_BROADCAST] = broadcast,
                                                        [MST_ALL_GATHER] = all_gather,

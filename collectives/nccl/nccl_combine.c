@@ -23,8 +23,11 @@ static range range_of(const mst_view *view, int32_t rank) {
     return segment_of(r, view->size, rank);
 }
 
-/* A rank that has no output in a reduce needs staging memory for its segment of the result. */
-static bool needs_result(const mst_request *r, int32_t rank) { return r->collective == MST_REDUCE && rank != r->root; }
+/* A rank that has no output in a reduce needs staging memory for its segment of the result; so does
+ * each rank in an all_reduce_apply. */
+static bool needs_result(const mst_request *r, int32_t rank) {
+    return (r->collective == MST_REDUCE && rank != r->root) || mst_request_applies(r);
+}
 
 int64_t mst_nccl_slots_bytes(const mst_view *view) {
     const mst_request *r = mst_view_own(view);
@@ -54,6 +57,7 @@ static char *input_of(const mst_view *view, char *slots, int32_t rank, int64_t s
 }
 
 muster_status mst_nccl_exchange(const mst_nccl_issue *c, const mst_view *view, char *slots) {
+    if (mst_request_applies(mst_view_own(view))) return mst_nccl_apply_exchange(c, view, slots);
     const mst_request *own_request = mst_view_own(view);
     const int64_t element = mst_view_element(view), vector = own_request->output_count * element,
                   mine = range_of(view, c->rank).count * element;
@@ -78,6 +82,7 @@ static char *result_of(const mst_view *view, char *slots) {
 }
 
 muster_status mst_nccl_combine(const mst_nccl_issue *c, const mst_view *view, char *slots) {
+    if (mst_request_applies(mst_view_own(view))) return mst_nccl_apply_rule(c, view, slots);
     const range mine = range_of(view, c->rank);
     mst_p2p_reduce_parameters p = mst_p2p_parameters(view);
     p.count = mine.count;
@@ -90,6 +95,7 @@ muster_status mst_nccl_combine(const mst_nccl_issue *c, const mst_view *view, ch
 }
 
 muster_status mst_nccl_spread(const mst_nccl_issue *c, const mst_view *view, char *slots) {
+    if (mst_request_applies(mst_view_own(view))) return mst_nccl_apply_spread(c, view);
     const mst_request *own_request = mst_view_own(view);
     const int64_t element = mst_view_element(view), mine = range_of(view, c->rank).count * element;
     if (own_request->collective == MST_REDUCE_SCATTER) return MUSTER_OK;

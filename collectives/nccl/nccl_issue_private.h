@@ -39,4 +39,9 @@ muster_status mst_nccl_combine(const mst_nccl_issue *c, const mst_view *view, ch
 /* Sends the combined segments to all ranks, or to the root. */
 muster_status mst_nccl_spread(const mst_nccl_issue *c, const mst_view *view, char *slots);
 
+/* nccl_apply.c: what these three do for an all_reduce_apply; the rule follows the sums. */
+muster_status mst_nccl_apply_exchange(const mst_nccl_issue *c, const mst_view *view, char *slots);
+muster_status mst_nccl_apply_rule(const mst_nccl_issue *c, const mst_view *view, char *slots);
+muster_status mst_nccl_apply_spread(const mst_nccl_issue *c, const mst_view *view);
+
 #endif

@@ -58,13 +58,13 @@ static bool one_shard_each(const mst_view *view) {
 }
 
 bool mst_nccl_combines(const mst_request *r) {
-    return r->collective == MST_ALL_REDUCE || r->collective == MST_ALL_REDUCE_AXPY || r->collective == MST_REDUCE ||
-           r->collective == MST_REDUCE_SCATTER;
+    return r->collective == MST_ALL_REDUCE || r->collective == MST_ALL_REDUCE_AXPY || mst_request_applies(r) ||
+           r->collective == MST_REDUCE || r->collective == MST_REDUCE_SCATTER;
 }
 
 bool mst_nccl_sums(const mst_request *r, bool fixed_order) {
     const bool floats = mst_dtype_is_float(r->dtype), extreme = r->reduction == MUSTER_MAX || r->reduction == MUSTER_MIN;
-    return r->collective != MST_ALL_REDUCE_AXPY && type_of(r) >= 0 && !(floats && (extreme || fixed_order));
+    return r->collective != MST_ALL_REDUCE_AXPY && !mst_request_applies(r) && type_of(r) >= 0 && !(floats && (extreme || fixed_order));
 }
 
 bool mst_nccl_native(const mst_view *view, bool fixed_order) {

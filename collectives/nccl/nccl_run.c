@@ -10,7 +10,7 @@
  *   f32 f64 x max min                          Muster: NCCL does not promise that NaN gets through
  *   f16 bf16                                   Muster: NCCL does not document in which type it sums
  *   i16 bool                                   Muster: NCCL has no such types
- *   shards, axpy, momentum                     Muster
+ *   shards, axpy, momentum, apply              Muster
  *
  * A rendezvous uses at most two NCCL groups, with the kernels between them. Each group contains the
  * calls of all requests. */

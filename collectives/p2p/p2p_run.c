@@ -34,7 +34,7 @@ static muster_status wait_for_all(const mst_batch *batch, int32_t event) {
 
 muster_status mst_p2p_prepare(mst_batch *batch) {
     mst_device_staging *staging = &mst_p2p_of(batch->communicator)->workers[batch->worker->rank].staging;
-    int64_t bytes = 0;
+    int64_t bytes = mst_p2p_apply_bytes(batch);
     for (int32_t i = 0; i < batch->count; i++) bytes += mst_device_copy_bytes(batch, i);
     MUSTER_TRY(mst_device_staging_begin(batch->worker, staging, bytes));
     for (int32_t i = 0; i < batch->count; i++) MUSTER_TRY(mst_device_offer_copy(batch, i, staging));
@@ -46,7 +46,10 @@ muster_status mst_p2p_run(const mst_batch *batch) {
     for (int32_t i = 0; i < batch->count; i++) {
         if (batch->winners[i] != MST_TRANSPORT_p2p) continue;
         mst_view view = mst_batch_view(batch, i);
-        MUSTER_TRY(mst_p2p_serve(batch->worker, &view));
+        if (mst_request_applies(batch->requests))
+            MUSTER_TRY(mst_p2p_apply(batch->worker, &view, mst_p2p_of(batch->communicator)->workers[batch->worker->rank].staging.memory));
+        else
+            MUSTER_TRY(mst_p2p_serve(batch->worker, &view));
     }
     return mst_p2p_record(batch->communicator, batch->worker, event_of(batch, MST_P2P_ENDED));
 }

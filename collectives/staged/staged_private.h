@@ -2,6 +2,8 @@
 #ifndef MST_STAGED_PRIVATE_H
 #define MST_STAGED_PRIVATE_H
 
+#include "core/apply_private.h"
+#include "core/device_staging_private.h"
 #include "host/host_private.h"
 
 static inline mst_host_member *mst_staged_members(const muster_communicator *communicator) {
@@ -14,6 +16,11 @@ muster_status mst_staged_copy_in(muster_worker *worker, void *to_device, const v
 muster_status mst_staged_prepare(mst_batch *batch);
 muster_status mst_staged_run(const mst_batch *batch);
 muster_status mst_staged_finish(const mst_batch *batch);
+
+/* staged_apply.c: the same steps for an all_reduce_apply. */
+muster_status mst_staged_apply_prepare(const mst_batch *batch);
+muster_status mst_staged_apply_run(const mst_batch *batch);
+muster_status mst_staged_apply_finish(const mst_batch *batch);
 
 /* staged_messages.c */
 extern const mst_message_table mst_staged_messages;

@@ -57,6 +57,7 @@ static muster_status offer_velocity(const mst_batch *batch, int32_t i) {
 
 muster_status mst_staged_prepare(mst_batch *batch) {
     int64_t staged = 0;
+    if (mst_request_applies(batch->requests)) return mst_staged_apply_prepare(batch);
     for (int32_t i = 0; i < batch->count; i++) {
         /* Do not use slots for momentum. With `inline` every rank updates the whole velocity, while
          * the transports between devices, which may serve the next step, update only the rank's own
@@ -75,9 +76,13 @@ muster_status mst_staged_prepare(mst_batch *batch) {
     return MUSTER_OK;
 }
 
-muster_status mst_staged_run(const mst_batch *batch) { return mst_host_run(batch, mst_staged_members(batch->communicator)); }
+muster_status mst_staged_run(const mst_batch *batch) {
+    if (mst_request_applies(batch->requests)) return mst_staged_apply_run(batch);
+    return mst_host_run(batch, mst_staged_members(batch->communicator), NULL);
+}
 
 muster_status mst_staged_finish(const mst_batch *batch) {
+    if (mst_request_applies(batch->requests)) return mst_staged_apply_finish(batch);
     for (int32_t i = 0; i < batch->count && !on_host(batch); i++) {
         const mst_request *request = &batch->requests[i];
         const mst_momentum *momentum = mst_request_momentum(request);

@@ -4,6 +4,19 @@
 
 #include <stdio.h>
 
+/* Memory on each worker's device, for the sums of an all_reduce_apply. */
+static muster_status staged_open(muster_communicator *world) {
+    const size_t bytes = (size_t)world->size * sizeof(mst_device_staging);
+    world->open[MST_TRANSPORT_staged] = mst_alloc(bytes);
+    return world->open[MST_TRANSPORT_staged] ? MUSTER_OK : mst_out_of_memory("muster_runtime_open: communicator", (int64_t)bytes);
+}
+
+static void staged_close(muster_communicator *world) {
+    mst_device_staging *sums = world->open[MST_TRANSPORT_staged];
+    for (int32_t r = 0; sums && r < world->size; r++) mst_device_staging_free(mst_pool_worker(world->pool, r)->device, &sums[r]);
+    mst_free(sums);
+}
+
 static muster_status staged_create(const char *where, muster_communicator *communicator, const muster_communicator *parent) {
     bool on_host = true;
     mst_host_member *members;
@@ -36,6 +49,8 @@ static muster_status staged_reserve(muster_communicator *communicator, muster_wo
 const mst_transport mst_transport_staged = {.name = "staged",
                                             .number = MST_TRANSPORT_staged,
                                             .describe = staged_describe,
+                                            .open = staged_open,
+                                            .close = staged_close,
                                             .create = staged_create,
                                             .destroy = staged_destroy,
                                             .bid = staged_bid,

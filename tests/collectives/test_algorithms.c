@@ -215,7 +215,7 @@ static void serve(const trial *t, int32_t kind, bool streaming, uint64_t seed) {
     int32_t first = (int32_t)random_below(t->size), direction = random_below(2) ? 1 : t->size - 1;
     for (int32_t i = 0; i < t->size; i++) {
         memset(chunk, FILL, sizeof chunk);
-        mst_view view = {requests, t->size, (first + i * direction) % t->size, chunk, &use};
+        mst_view view = {requests, t->size, (first + i * direction) % t->size, chunk, &use, NULL};
         use.asked = false;
         mst_algorithm_at(kind)->run[t->collective](&view);
         streamed += use.asked && use.streaming;
@@ -542,7 +542,7 @@ static void maximum_lets_nan_through(void **state) {
                                         .shards = 1};
         }
         const mst_request *all[3] = {&requests[0], &requests[1], &requests[2]};
-        for (int32_t r = 0; r < 3; r++) mst_algorithm_at(kind)->run[MST_ALL_REDUCE](&(mst_view){all, 3, r, chunk, NULL});
+        for (int32_t r = 0; r < 3; r++) mst_algorithm_at(kind)->run[MST_ALL_REDUCE](&(mst_view){all, 3, r, chunk, NULL, NULL});
         assert_true(isnan(outputs[1][0]) && isnan(outputs[2][1]));
         assert_true(outputs[0][2] == 6);
     }

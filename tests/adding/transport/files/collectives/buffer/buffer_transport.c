@@ -30,10 +30,10 @@ static void buffer_describe(const muster_communicator *communicator, char *text,
 
 /* snippet: bid */
 /* Less than the transport `host`, which copies less: this one serves only where it is requested by
- * name. It moves no messages. */
+ * name. It moves no messages, and no parameters that the other ranks write. */
 static int32_t buffer_bid(const muster_communicator *communicator, const mst_request *request, const mst_view *view) {
     (void)communicator, (void)view;
-    return mst_request_is_message(request) ? 0 : MST_BID_COPIES - 1;
+    return mst_request_is_message(request) || mst_request_applies(request) ? 0 : MST_BID_COPIES - 1;
 }
 /* end of snippet */
 

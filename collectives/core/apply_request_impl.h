@@ -1,0 +1,98 @@
+/* The collective all_reduce_apply: sums gradients over the ranks and applies a rule to
+ * parameters, in one pass. Only modules of the library use it: its callback runs inside the
+ * collective. */
+#ifndef MST_APPLY_REQUEST_IMPL_H
+#define MST_APPLY_REQUEST_IMPL_H
+
+#include "muster/communicator.h"
+
+#include <stdbool.h>
+
+/* One parameter of a rank, contiguous, and its gradient. */
+typedef struct mst_apply_segment {
+    int64_t offset;  /* of the gradient of a shared segment in the flat vector, in elements */
+    int64_t count;   /* elements of the parameter */
+    void *parameter; /* of this rank, an address of its device; may be NULL if count is 0 */
+    /* Of a local segment, which is not exchanged: the complete gradient of this rank's own
+     * parameter. It may lie in the flat vector. */
+    const void *gradient;
+    bool local;
+} mst_apply_segment;
+
+/* What the rule is called for: elements [first, first + count) of a segment. `gradient` has the
+ * bits that muster_worker_all_reduce would give, or, of a local segment, its own. All have the
+ * dtype of the gradients. `after` may be `before`. Elements may lie anywhere: only their size
+ * aligns them. */
+typedef struct mst_apply_part {
+    int32_t segment; /* in the rank's table */
+    muster_dtype dtype;
+    int64_t first, count;
+    int64_t state;        /* where the states of `first` lie in vectors of mst_apply_states elements */
+    const void *gradient; /* [count] */
+    const void *before;   /* [count] the old values of the parameter */
+    void *after;          /* [count] where the new ones go */
+} mst_apply_part;
+
+/* The rule. Between ranks on host memory it is called for at most MST_APPLY_STEP bytes of
+ * gradients at a time, which are in the cache then. On other devices it is called once for each
+ * segment that has elements in the rank's portion, and launches work on the worker's COMPUTE
+ * queue, which is complete before the gradient's memory is used again. It must not enter a
+ * collective, and must not make a device allocate or load anything (in_flight in device_impl.h).
+ * It is never called for 0 elements. A failure aborts the run. */
+typedef muster_status (*mst_apply_function)(void *context, muster_worker *worker, const mst_apply_part *part);
+enum { MST_APPLY_STEP = 4096 };
+
+/* What one rank brings. */
+typedef struct mst_apply_request {
+    /* (length): a vector of gradients, contiguous, of a float dtype. (shards, length): one
+     * vector for each logical shard of this rank, perhaps none; they are combined in the order
+     * of the ranks and of their shards, as by muster_worker_all_reduce_shards. Elements in no
+     * shared segment are not read. */
+    muster_tensor gradients;
+    /* [segment_count] read until the call returns. The table of every rank has the same number
+     * of segments, the shared ones at the same places and with the same counts. Offsets may
+     * differ between ranks, and the counts of local segments. Shared segments ascend and do not
+     * overlap in the flat vector. Parameters overlap neither each other nor any gradient. */
+    const mst_apply_segment *segments;
+    int32_t segment_count;
+    mst_apply_function function;
+    void *context;
+    /* [segment_count] or NULL. Written only if the call fails: may elements of the segment have
+     * been written, so that this rank's parameter is undefined? */
+    bool *undefined;
+} mst_apply_request;
+
+/* The shared segments one behind the other are the shared vector, of `count` elements. Rank r of
+ * `size` applies the rule to elements [*begin, *end) of it, its portion, whatever transport or
+ * algorithm serves. Portions may be empty, and may begin or end inside a segment. */
+void mst_apply_portion(muster_dtype dtype, int64_t count, int32_t size, int32_t rank, int64_t *begin, int64_t *end);
+/* How many elements the rule needs states for on this rank: those of its portion, and then those
+ * of its local segments, one behind the other. */
+int64_t mst_apply_states(muster_dtype dtype, const mst_apply_segment *segments, int32_t segment_count, int32_t size, int32_t rank);
+
+/* Rank r sums its portion over all ranks in rank order, applies the rule to it, and writes the new
+ * values into the parameters of all ranks; then it applies the rule to its local segments. One pass
+ * over host memory: a sum is never written there. All ranks of the communicator enter it (NULL:
+ * that of all workers); not in a group.
+ *
+ * To enter is to agree: nothing is written before all ranks have entered with tables that match. A
+ * rank that fails or returns without entering, a late one, and a mismatch leave all parameters of
+ * all ranks as they were.
+ *
+ * Later failures leave parameters undefined: elements are old, new, or, on a device, neither. They
+ * are a deadline or a cancellation that meets some ranks at work and others still waiting; a rule
+ * that fails; a transport that fails (NCCL, a copy, a queue); a lost device. `undefined` then says
+ * which segments can be concerned, the same shared ones on every rank whose call has failed. A rank
+ * whose call has returned OK has seen all ranks at work. Work on devices is complete later, in the
+ * order of their queues: a device that is lost after the call has returned OK is reported by the
+ * next wait for it, and then all parameters with elements in its portion are undefined on all
+ * ranks.
+ *
+ * Once its memory has grown, a call of the same sizes allocates nothing.
+ *
+ * Errors besides those of every collective: INVALID_ARGUMENT (no rule, a table that is not as
+ * described, tables that differ: the message names both ranks and the segment), UNSUPPORTED (the
+ * dtype). */
+muster_status mst_worker_all_reduce_apply(muster_worker *worker, muster_communicator *communicator, const mst_apply_request *apply);
+
+#endif

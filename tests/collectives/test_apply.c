@@ -1,0 +1,274 @@
+/* all_reduce_apply: parameters go the way that plain loops compute, by every transport and
+ * algorithm, on 1 to 8 ranks, however the vector is cut into segments. */
+#include "base_check.h"
+#include "collectives_apply.h"
+#include "collectives_matrix.h"
+#include "collectives_oracle.h"
+#include "collectives_pool.h"
+
+#include <stdlib.h>
+
+#if defined(MUSTER_TEST_SANITIZED) || !defined(__OPTIMIZE__)
+enum { SLOW_BUILD = 1 };
+#else
+enum { SLOW_BUILD = 0 };
+#endif
+
+/* PLANS: of 4 dtypes, 12 counts and 24 kinds of tables every third, FEWER_PLANS: every 19th,
+ * GPU_PLANS: every 61st. */
+enum { RANKS = 8, ALL_KINDS = APPLY_CUTS * 8, PLANS = 360, FEWER_PLANS = 56, GPU_PLANS = 19 };
+
+/* What one run of the ranks does. */
+typedef struct training {
+    muster_communicator *communicator;
+    const char *transport, *algorithm; /* that must have served; NULL: any */
+    int64_t plans_run;
+} training;
+
+/* Around a cache line of f32, around the step of the host, around pages as the unit of portions. */
+static const int64_t counts[] = {0, 1, 9, 15, 16, 17, 129, 1023, 1024, 1025, 65536 + 1, 131072 - 1};
+enum { COUNTS = sizeof counts / sizeof *counts };
+
+static muster_status check_server(const training *t, const apply_rank *a) {
+    const mst_member *own = &t->communicator->members[a->worker->rank];
+    if (a->size == 1) return MUSTER_OK; /* which needs no transport for one vector */
+    if ((!t->transport || strcmp(own->served_transport, t->transport) == 0) &&
+        (!t->algorithm || strcmp(own->served_algorithm, t->algorithm) == 0))
+        return MUSTER_OK;
+    return mst_error(MUSTER_USER, "expected %s (%s) to serve, received %s (%s)", t->transport, t->algorithm ? t->algorithm : "any",
+                     own->served_transport, own->served_algorithm ? own->served_algorithm : "none");
+}
+
+static muster_status train(muster_worker *w, const training *t, const apply_plan *plan) {
+    apply_rank a;
+    mst_worker_scratch_rewind(w);
+    muster_status status = apply_open(&a, w, w->size, plan);
+    for (int32_t s = 0; s < APPLY_STEPS && status == MUSTER_OK; s++) {
+        status = apply_write_gradients(&a, s);
+        if (status == MUSTER_OK) status = apply_enter(&a, t->communicator);
+        if (status == MUSTER_OK) status = check_server(t, &a);
+    }
+    if (status == MUSTER_OK) status = apply_check(&a, APPLY_STEPS, NULL);
+    apply_close(&a);
+    return status;
+}
+
+/* A part of all plans, with every kind of table, count and dtype in it. */
+static bool on_gpus(void) { return collectives_devices() != COLLECTIVES_HOST_AND_DISCRETE; }
+static int32_t every(void) { return on_gpus() ? 61 : SLOW_BUILD ? 19 : 3; }
+static bool runs(const apply_plan *plan, int32_t kind, int32_t count) {
+    if (plan->cut == APPLY_TINY && plan->count > APPLY_TINY_COUNT) return false;
+    return (kind + 5 * count + 3 * (int32_t)plan->dtype) % every() == 0;
+}
+
+static muster_status train_all(muster_worker *w, void *argument) {
+    training *t = argument;
+    int64_t run = 0;
+    for (int32_t d = MUSTER_F16; d <= MUSTER_F64; d++) {
+        for (int32_t n = 0; n < COUNTS; n++) {
+            for (int32_t kind = 0; kind < ALL_KINDS; kind++) {
+                const apply_plan plan = {(muster_dtype)d, counts[n], (apply_cut)(kind / 8), kind & 1, kind & 2, kind & 4};
+                if (!runs(&plan, kind, n)) continue;
+                MUSTER_TRY(train(w, t, &plan));
+                run++;
+            }
+        }
+    }
+    if (w->rank == 0) t->plans_run += run;
+    return MUSTER_OK;
+}
+
+static void train_by(collectives_pool *pool, int32_t host, const char *name, bool is_algorithm, int64_t *run) {
+    const bool gpus = on_gpus();
+    training t = {.algorithm = is_algorithm ? strcmp(name, "reference") == 0 ? name : "direct" : NULL};
+    assert_ok(collectives_create(pool->pool, name, &t.communicator));
+    if (is_algorithm)
+        t.transport = gpus || host < pool->size ? "staged" : "host";
+    else if (name)
+        t.transport = name;
+    assert_ok(collectives_run(pool, train_all, &t));
+    assert_ok(collectives_check_served(t.communicator));
+    mst_communicator_destroy(t.communicator);
+    *run += t.plans_run;
+}
+
+static void test_every_transport_takes_the_steps_of_plain_loops(void **state) {
+    (void)state;
+    static const int32_t mixed[][2] = {{0, 1}, {0, 2}, {2, 1}, {1, 3}};
+    int64_t run = 0, pools = 0;
+    for (int32_t g = 0; g < RANKS + 4; g++) {
+        if (on_gpus() && g != 0 && g != 1 && g != 2 && g != RANKS - 1) continue;
+        const int32_t host = g < RANKS ? g + 1 : mixed[g - RANKS][0], discrete = g < RANKS ? 0 : mixed[g - RANKS][1];
+        collectives_pool pool;
+        collectives_open(&pool, host, discrete);
+        for (int i = 0; i < CASE_ALGORITHMS; i++) {
+            const char *name = case_algorithm(i);
+            const matrix_case c = {.ranks = (uint8_t)pool.size};
+            const bool gpus = on_gpus();
+            if (!case_available(&c, name)) continue;
+            train_by(&pool, host, name, name && (!gpus || i == 0), &run);
+            pools++;
+        }
+        collectives_close(&pool);
+    }
+    print_message("%lld trainings on %lld communicators\n", (long long)run, (long long)pools);
+    assert_true(pools > 0);
+    assert_int_equal(run, pools * (on_gpus() ? GPU_PLANS : SLOW_BUILD ? FEWER_PLANS : PLANS));
+}
+
+/* ---- the bits of the sums ---- */
+
+typedef struct sums {
+    muster_communicator *communicator;
+    muster_dtype dtype;
+    int64_t count;
+    bool sharded;
+} sums;
+
+static muster_status takes_the_sum(void *context, muster_worker *worker, const mst_apply_part *part) {
+    (void)context;
+    muster_tensor from = muster_tensor_make(part->dtype, (void *)(uintptr_t)part->gradient, 1, &part->count),
+                  to = muster_tensor_make(part->dtype, part->after, 1, &part->count);
+    from.device = to.device = worker->rank;
+    return muster_copy(worker, from, to);
+}
+
+/* One rounding for each rank in their order, in the compute dtype, and one at the end. */
+static void oracle_sums(const sums *s, int32_t size, char *expected, char *vectors) {
+    const int64_t element = muster_dtype_size(s->dtype);
+    for (int64_t i = 0; i < s->count; i++) {
+        double wide = 0;
+        float narrow = 0;
+        for (int32_t r = 0; r < size; r++) {
+            const double value = oracle_value(s->dtype, vectors + r * s->count * element, i);
+            wide = r == 0 ? value : wide + value;
+            narrow = r == 0 ? (float)value : narrow + (float)value;
+        }
+        if (s->dtype == MUSTER_F64)
+            memcpy(expected + i * 8, &wide, 8);
+        else
+            mst_convert(s->dtype, expected + i * element, MUSTER_F32, &narrow, 1);
+    }
+}
+
+static muster_status compare_sums(muster_worker *w, const sums *s, char *vectors, char *expected) {
+    const int64_t element = muster_dtype_size(s->dtype), last = w->size - 1,
+                  shards = !s->sharded || last == 0 ? 1
+                           : w->rank == 0           ? 2
+                           : w->rank == last        ? 0
+                                                    : 1,
+                  first = s->sharded && w->rank > 0 ? w->rank + 1 : w->rank, all = shards * s->count;
+    muster_tensor gradients = muster_worker_scratch(w, s->dtype, 1, &all), parameter = muster_worker_scratch(w, s->dtype, 1, &s->count);
+    const mst_apply_segment segments[] = {{.count = s->count / 3, .parameter = muster_tensor_address(parameter)},
+                                          {.offset = s->count / 3,
+                                           .count = s->count - s->count / 3,
+                                           .parameter = (char *)muster_tensor_address(parameter) + s->count / 3 * element}};
+    if (all > 0) MUSTER_TRY(muster_worker_write(w, muster_tensor_make(s->dtype, vectors + first * s->count * element, 1, &all), gradients));
+    gradients = muster_tensor_reshape(gradients, 2, (int64_t[]){shards, s->count});
+    const mst_apply_request request = {.gradients = gradients, .segments = segments, .segment_count = 2, .function = takes_the_sum};
+    MUSTER_TRY(mst_worker_all_reduce_apply(w, s->communicator, &request));
+    oracle_sums(s, w->size, expected, vectors);
+    MUSTER_TRY(muster_worker_read(w, parameter, muster_tensor_make(s->dtype, vectors, 1, &s->count)));
+    return memcmp(vectors, expected, (size_t)(s->count * element)) == 0 ? MUSTER_OK
+                                                                        : mst_error(MUSTER_USER, "other bits on rank %d", w->rank);
+}
+
+static muster_status sum_random(muster_worker *w, void *argument) {
+    const sums *s = argument;
+    const int64_t bytes = s->count * muster_dtype_size(s->dtype);
+    char *memory = malloc((size_t)((w->size + 1) * bytes));
+    for (int32_t r = 0; r < w->size; r++) oracle_fill(s->dtype, memory + r * bytes, s->count, (uint64_t)r);
+    mst_worker_scratch_rewind(w);
+    muster_status status = compare_sums(w, s, memory, memory + w->size * bytes);
+    free(memory);
+    return status;
+}
+
+static void test_sums_have_the_bits_of_the_order_of_ranks_and_shards(void **state) {
+    (void)state;
+    int32_t run = 0;
+    for (int32_t size = 1; size <= RANKS; size += on_gpus() ? 3 : 1) {
+        collectives_pool pool;
+        collectives_open(&pool, size - size / 3, size / 3);
+        for (int i = 0; i < CASE_ALGORITHMS; i++) {
+            const matrix_case c = {.ranks = (uint8_t)size};
+            sums s;
+            if (!case_available(&c, case_algorithm(i))) continue;
+            assert_ok(collectives_create(pool.pool, case_algorithm(i), &s.communicator));
+            for (int32_t kind = 0; kind < 8; kind++, run++) {
+                s.dtype = (muster_dtype)(MUSTER_F16 + kind / 2), s.count = 20011, s.sharded = kind % 2;
+                assert_ok(collectives_run(&pool, sum_random, &s));
+            }
+            mst_communicator_destroy(s.communicator);
+        }
+        collectives_close(&pool);
+    }
+    assert_in_range(run, on_gpus() ? 2 * 8 * 3 : 4 * 8 * RANKS, 4 * 8 * RANKS);
+}
+
+/* ---- portions ---- */
+
+static void test_pieces_cover_the_vector_and_may_be_empty(void **state) {
+    (void)state;
+    for (int32_t size = 1; size <= RANKS; size++) {
+        for (int32_t n = 0; n < COUNTS; n++) {
+            int64_t begin, end, next = 0;
+            for (int32_t r = 0; r < size; r++, next = end) {
+                mst_apply_portion(MUSTER_F32, counts[n], size, r, &begin, &end);
+                assert_int_equal(begin, next);
+                assert_true(end >= begin);
+                const mst_apply_segment segments[] = {{.count = counts[n]}, {.count = 5, .local = true}};
+                assert_int_equal(mst_apply_states(MUSTER_F32, segments, 2, size, r), end - begin + 5);
+            }
+            assert_int_equal(next, counts[n]);
+        }
+    }
+    int64_t begin, end; /* a cache line is not divided */
+    mst_apply_portion(MUSTER_F32, 9, 8, 0, &begin, &end);
+    assert_int_equal(end - begin, 0);
+    mst_apply_portion(MUSTER_F32, 9, 8, 7, &begin, &end);
+    assert_int_equal(end - begin, 9);
+}
+
+/* ---- memory ---- */
+
+static int64_t allocations_between[RANKS];
+
+static muster_status train_again(muster_worker *w, void *argument) {
+    const apply_plan plan = {MUSTER_F32, 5000, APPLY_FEW, true, false, false};
+    apply_rank a;
+    (void)argument;
+    muster_status status = apply_open(&a, w, w->size, &plan);
+    if (status == MUSTER_OK) status = apply_write_gradients(&a, 0);
+    if (status == MUSTER_OK) status = apply_enter(&a, NULL);
+    if (status == MUSTER_OK) status = muster_worker_barrier(w, NULL);
+    const int64_t before = mst_memory_count();
+    for (int i = 0; i < 3 && status == MUSTER_OK; i++) status = apply_enter(&a, NULL);
+    if (status == MUSTER_OK) status = muster_worker_barrier(w, NULL);
+    allocations_between[w->rank] = mst_memory_count() - before;
+    if (status == MUSTER_OK) status = muster_worker_barrier(w, NULL);
+    apply_close(&a);
+    return status;
+}
+
+static void test_a_call_of_the_same_sizes_allocates_nothing(void **state) {
+    (void)state;
+    static const int32_t groups[][2] = {{1, 0}, {3, 0}, {0, 2}, {2, 1}};
+    for (size_t g = 0; g < sizeof groups / sizeof *groups; g++) {
+        collectives_pool pool;
+        collectives_open(&pool, groups[g][0], groups[g][1]);
+        assert_ok(collectives_run(&pool, train_again, NULL));
+        for (int32_t r = 0; r < pool.size; r++) assert_int_equal(allocations_between[r], 0);
+        collectives_close(&pool);
+    }
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_every_transport_takes_the_steps_of_plain_loops),
+        cmocka_unit_test(test_sums_have_the_bits_of_the_order_of_ranks_and_shards),
+        cmocka_unit_test(test_pieces_cover_the_vector_and_may_be_empty),
+        cmocka_unit_test(test_a_call_of_the_same_sizes_allocates_nothing),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
