@@ -1,6 +1,6 @@
 /* Which exchanges a graph needs on several devices: read from the dump of its function. Training
- * with rows on all devices exchanges the gradients of the parameters, and nothing else, whatever the
- * loss; and it computes what one device does. */
+ * with rows on all devices exchanges the gradients of the parameters, and nothing else, whatever
+ * the loss; and it computes what one device does. */
 #include "base_machine.h"
 #include "base_seed.h"
 #include "graph_fixture.h"
@@ -186,6 +186,27 @@ static void training_computes_what_one_device_does(void **state) {
     assert_int_equal(compared, (LOSSES + loss_step() - 1) / loss_step() * 3 * 3 * (1 + 2 * PARAMETER_ELEMENTS));
 }
 
+/* An index outside is refused by its worker, and by the call; the next call is right. */
+static void labels_outside_are_refused(void **state) {
+    static const char *const devices[] = {"host:1", "host:2", "host:3"};
+    (void)state;
+    for (int32_t n = 0; n < 3; n++) {
+        trained t;
+        double loss, x[7 * INPUTS] = {0}, y[7 * CLASSES] = {0};
+        train_make(&t, devices[n], losses[0]);
+        for (int32_t wrong = 0; wrong < 14; wrong++) {
+            int64_t labels[7] = {0, 1, 2, 3, 0, 1, 2};
+            labels[wrong % 7] = wrong < 7 ? CLASSES : -1;
+            const muster_tensor in[] = {muster_f64(x, 7, INPUTS), muster_i64(labels, 7), muster_f64(y, 7, CLASSES)};
+            const muster_tensor out = muster_f64(&loss);
+            assert_refused(muster_function_call(t.function, in, 3, &out, 1, NULL), MUSTER_OUT_OF_RANGE, "indices");
+        }
+        train_call(&t, 7, &loss);
+        assert_true(isfinite(loss));
+        train_end(&t);
+    }
+}
+
 /* ---- operators of the program ---- */
 
 static muster_status product_rule(muster_operator_node *node, muster_expr *const *x, int32_t count, void *user) {
@@ -260,6 +281,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(training_exchanges_gradients_only),
         cmocka_unit_test(training_computes_what_one_device_does),
+        cmocka_unit_test(labels_outside_are_refused),
         cmocka_unit_test(operators_of_the_program_are_computed_whole_or_by_rows),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

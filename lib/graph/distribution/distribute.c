@@ -1,7 +1,8 @@
 /* Sharing a graph out: one sweep over the nodes that outputs and updates need, in the order of
  * their numbers. Each node is made again with a distribution, and with operands in the
- * distributions that its way needs. The cheapest way is taken, by the bytes that a worker receives for the operands,
- * later for a result of partial values, and by the work that the workers do more than once. */
+ * distributions that its way needs. The cheapest way is taken, by the bytes that a worker receives
+ * for the operands, later for a result of partial values, and by the work that the workers do more
+ * than once. */
 #include "distribution_private.h"
 #include "variable_impl.h"
 

@@ -103,8 +103,8 @@ static void gradient_reshape(mst_gradients *gradients, muster_expr *node, muster
     mst_gradient_add(gradients, node, 0, mst_reshape_to(dy, X->type.ndim, X->type.dims));
 }
 
-/* Where the axis `axis` of one shape begins in the other, which has as many elements: the axis before
- * which there are the same axes. -1: within one. */
+/* Where the axis `axis` of one shape begins in the other, which has as many elements: the axis
+ * before which there are the same axes. -1: within one. */
 static int32_t axis_beginning_with(const muster_expr *node, const mst_type *from, int32_t axis, const mst_type *to) {
     mst_dim before = MST_DIM_ONE, at = MST_DIM_ONE;
     for (int32_t d = 0; d < axis; d++) before = mst_dim_multiply(node->graph, before, from->dims[d]);
