@@ -47,13 +47,17 @@ static muster_function *compile_rule(muster_runtime *runtime, const char *name, 
     return function;
 }
 
-static trained begin(const char *devices, muster_update_rule rule) {
+/* w is split along the axis, unless it is -1. */
+static trained begin_split(const char *devices, muster_update_rule rule, int32_t axis) {
     float start[ELEMENTS] = {1, -2, 0.5f, 3, -0.25f, 0};
     trained t = {.runtime = graph_runtime(devices)};
     assert_ok(muster_variable_create(t.runtime, "w", muster_f32(start, ROWS, COLUMNS), &t.w));
+    if (axis >= 0) assert_ok(muster_variable_split(t.w, axis));
     t.function = compile_rule(t.runtime, "step", t.w, rule);
     return t;
 }
+
+static trained begin(const char *devices, muster_update_rule rule) { return begin_split(devices, rule, -1); }
 
 static void train(muster_function *function, int32_t first, int32_t last) {
     for (int32_t s = first; s < last; s++) {
@@ -77,7 +81,7 @@ static muster_tensor state_tensor(saved *s, const muster_state_description *d, i
 static void save(const trained *t, saved *s) {
     int32_t count;
     memset(s, 0, sizeof *s);
-    assert_ok(muster_variable_get(t->w, muster_runtime_size(t->runtime) - 1, muster_f32(s->w, ROWS, COLUMNS)));
+    assert_ok(muster_variable_get_whole(t->w, muster_f32(s->w, ROWS, COLUMNS)));
     assert_ok(muster_function_state_count(t->function, &count));
     for (int32_t i = 0; i < count; i++) {
         muster_state_description d;
@@ -89,8 +93,7 @@ static void save(const trained *t, saved *s) {
 
 static void restore(const trained *t, saved *s) {
     int32_t count;
-    const muster_tensor w = muster_f32(s->w, ROWS, COLUMNS);
-    assert_ok(muster_variables_broadcast(&t->w, &w, 1));
+    assert_ok(muster_variable_set_whole(t->w, muster_f32(s->w, ROWS, COLUMNS)));
     assert_ok(muster_function_state_count(t->function, &count));
     for (int32_t i = 0; i < count; i++) {
         muster_state_description d;
@@ -127,30 +130,51 @@ static void every_rule_describes_its_states(void **state) {
     assert_int_equal(checked, 12);
 }
 
-/* 50 steps, and 50 more in a runtime with another number of devices, are 100 steps: the bits. */
+/* 50 steps, and 50 more in a runtime with another number of devices, and with the parameter split in
+ * another way, are 100 steps: the bits. */
 static void training_goes_on_at_another_number_of_devices(void **state) {
     int32_t checked = 0;
     (void)state;
-    for (int32_t rule = 0; rule < RULES; rule++)
-        for (int32_t from = 0; from < MACHINES; from++) {
-            saved straight, moved;
-            const trained reference = begin("host:1", rules[rule].rule);
-            train(reference.function, 0, STEPS);
-            save(&reference, &straight);
-            assert_ok(muster_runtime_close(reference.runtime));
-            const trained first = begin(machines[from], rules[rule].rule);
-            train(first.function, 0, HALF);
-            save(&first, &moved);
-            assert_ok(muster_runtime_close(first.runtime));
-            const trained second = begin(machines[(from + 1) % MACHINES], rules[rule].rule);
-            restore(&second, &moved);
-            train(second.function, HALF, STEPS);
-            save(&second, &moved);
-            assert_memory_equal(&straight, &moved, sizeof straight);
-            assert_ok(muster_runtime_close(second.runtime));
-            checked++;
-        }
-    assert_int_equal(checked, RULES * MACHINES);
+    for (int32_t rule = 0; rule < RULES; rule++) {
+        saved straight, moved;
+        const trained reference = begin("host:1", rules[rule].rule);
+        train(reference.function, 0, STEPS);
+        save(&reference, &straight);
+        assert_ok(muster_runtime_close(reference.runtime));
+        for (int32_t from = 0; from < MACHINES; from++)
+            for (int32_t axis = -1; axis < 2; axis++, checked++) {
+                const trained first = begin_split(machines[from], rules[rule].rule, axis);
+                train(first.function, 0, HALF);
+                save(&first, &moved);
+                assert_ok(muster_runtime_close(first.runtime));
+                const trained second = begin_split(machines[(from + 1) % MACHINES], rules[rule].rule, (axis + 2) % 3 - 1);
+                restore(&second, &moved);
+                train(second.function, HALF, STEPS);
+                save(&second, &moved);
+                assert_memory_equal(&straight, &moved, sizeof straight);
+                assert_ok(muster_runtime_close(second.runtime));
+            }
+    }
+    assert_int_equal(checked, RULES * MACHINES * 3);
+}
+
+/* The part of a state is that of its parameter. */
+static void states_are_split_as_their_parameters(void **state) {
+    (void)state;
+    const trained t = begin_split("host:2", MUSTER_MOMENTUM, 0);
+    muster_variable *velocity;
+    int64_t shape[2];
+    assert_ok(muster_variable_find(t.runtime, "step/w/velocity", &velocity));
+    assert_int_equal(muster_variable_split_axis(velocity), 0);
+    assert_ok(muster_variable_shape(velocity, 0, 2, shape));
+    assert_true(shape[0] == 1 && shape[1] == COLUMNS);
+    train(t.function, 0, 1);
+    float v[ELEMENTS], part[COLUMNS];
+    assert_ok(muster_function_state_get(t.function, t.w, "velocity", muster_f32(v, ROWS, COLUMNS)));
+    for (int32_t i = 0; i < ELEMENTS; i++) assert_true(fabsf(v[i] + 0.01f * gradient_at(0, i)) <= 1e-7f);
+    assert_ok(muster_variable_get(velocity, 0, muster_f32(part, 1, COLUMNS)));
+    assert_memory_equal(part, v, sizeof part);
+    assert_ok(muster_runtime_close(t.runtime));
 }
 
 /* Two functions train the same variable by momentum: each has a velocity of its own. */
@@ -299,6 +323,7 @@ static void a_failed_allocation_leaves_nothing(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(every_rule_describes_its_states),
                                        cmocka_unit_test(training_goes_on_at_another_number_of_devices),
+                                       cmocka_unit_test(states_are_split_as_their_parameters),
                                        cmocka_unit_test(graphs_with_the_same_variable_have_states_of_their_own),
                                        cmocka_unit_test(workers_have_states_of_their_own),
                                        cmocka_unit_test(states_end_with_their_function),
