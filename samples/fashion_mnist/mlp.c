@@ -1,29 +1,16 @@
 #include "mlp.h"
 
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
 /* Pixels are bytes; the network's inputs are pixel / 255. The factor is part of the alpha of the
  * first layer's two multiplications. */
 #define PIXEL_SCALE (1.0 / 255)
 
-/* The number of rows that a worker evaluates at a time, so that their activations stay in its
- * cache. */
-enum { EVALUATE_ROWS = 500 };
-
 static const int64_t sizes[MLP_LAYERS + 1] = {MLP_INPUTS, MLP_HIDDEN, MLP_HIDDEN, MLP_CLASSES};
 
-typedef struct layer {
-    muster_tensor weight, bias; /* views into a flat vector */
-} layer;
-
 static int64_t layer_count(int l) { return sizes[l] * sizes[l + 1] + sizes[l + 1]; }
-
-mlp_layer mlp_layer_of(int layer) {
-    mlp_layer result = {.inputs = sizes[layer], .outputs = sizes[layer + 1]};
-    for (int l = 0; l < layer; l++) result.begin += layer_count(l);
-    return result;
-}
 
 int64_t mlp_parameter_count(void) {
     int64_t count = 0;
@@ -31,12 +18,13 @@ int64_t mlp_parameter_count(void) {
     return count;
 }
 
-static void cut_layers(muster_tensor flat, layer *layers) {
+void mlp_cut_layers(muster_tensor flat, mlp_layer layers[MLP_LAYERS]) {
+    int64_t begin = 0;
     for (int l = 0; l < MLP_LAYERS; l++) {
-        const mlp_layer at = mlp_layer_of(l);
-        const int64_t bias = at.begin + at.inputs * at.outputs;
-        layers[l].weight = muster_tensor_reshape(muster_tensor_slice(flat, at.begin, bias), 2, (int64_t[]){at.inputs, at.outputs});
-        layers[l].bias = muster_tensor_slice(flat, bias, bias + at.outputs);
+        const int64_t bias = begin + sizes[l] * sizes[l + 1], end = begin + layer_count(l);
+        layers[l].weight = muster_tensor_reshape(muster_tensor_slice(flat, begin, bias), 2, (int64_t[]){sizes[l], sizes[l + 1]});
+        layers[l].bias = muster_tensor_slice(flat, bias, end);
+        begin = end;
     }
 }
 
@@ -46,7 +34,7 @@ static muster_tensor matrix(muster_worker *w, int64_t rows, int64_t columns) {
 
 /* activation[0]: the pixels as f32. activation[l + 1]: the output of layer l. The last one holds
  * the logits. */
-static muster_status forward(muster_worker *w, muster_tensor pixels, const layer *layers, muster_tensor *activation) {
+static muster_status forward(muster_worker *w, muster_tensor pixels, const mlp_layer *layers, muster_tensor *activation) {
     int64_t rows = pixels.shape[0];
     activation[0] = matrix(w, rows, MLP_INPUTS);
     MUSTER_TRY(muster_copy(w, pixels, activation[0]));
@@ -62,8 +50,8 @@ static muster_status forward(muster_worker *w, muster_tensor pixels, const layer
 }
 
 /* Computes the gradient of every layer from the gradient of the logits. */
-static muster_status backward(muster_worker *w, muster_tensor delta, const layer *layers, const muster_tensor *activation,
-                              const layer *gradient) {
+static muster_status backward(muster_worker *w, muster_tensor delta, const mlp_layer *layers, const muster_tensor *activation,
+                              const mlp_layer *gradient) {
     for (int l = MLP_LAYERS - 1; l >= 0; l--) {
         muster_tensor x = activation[l];
         MUSTER_TRY(muster_gemm(w, l == 0 ? PIXEL_SCALE : 1, muster_tensor_transpose(x), delta, 0, gradient[l].weight));
@@ -83,10 +71,10 @@ static muster_status backward(muster_worker *w, muster_tensor delta, const layer
 static muster_status gradient_of_rows(muster_worker *w, const mlp *model, const muster_tensor *in, muster_tensor gradient,
                                       muster_tensor loss) {
     if (muster_worker_rows(w) == 0) return muster_fill(w, 0, gradient);
-    layer layers[MLP_LAYERS], parts[MLP_LAYERS];
+    mlp_layer layers[MLP_LAYERS], parts[MLP_LAYERS];
     muster_tensor activation[MLP_LAYERS + 1];
-    cut_layers(muster_worker_variable(w, model->parameters), layers);
-    cut_layers(gradient, parts);
+    mlp_cut_layers(muster_worker_variable(w, model->parameters), layers);
+    mlp_cut_layers(gradient, parts);
     MUSTER_TRY(forward(w, in[0], layers, activation));
     muster_tensor logits = activation[MLP_LAYERS];
     MUSTER_TRY(
@@ -112,9 +100,9 @@ static muster_status gradient_body(muster_worker *w, const muster_tensor *in, mu
 
 static muster_status evaluate_body(muster_worker *w, const muster_tensor *in, muster_tensor *out, void *user) {
     const mlp *model = user;
-    layer layers[MLP_LAYERS];
+    mlp_layer layers[MLP_LAYERS];
     muster_tensor activation[MLP_LAYERS + 1], loss = muster_worker_scratch(w, MUSTER_F32, 0, NULL);
-    cut_layers(muster_worker_variable(w, model->parameters), layers);
+    mlp_cut_layers(muster_worker_variable(w, model->parameters), layers);
     MUSTER_TRY(forward(w, in[0], layers, activation));
     return muster_softmax_cross_entropy(w, activation[MLP_LAYERS], in[1], 1, loss, muster_tensor_none(), out[0]);
 }
@@ -122,22 +110,29 @@ static muster_status evaluate_body(muster_worker *w, const muster_tensor *in, mu
 /* He et al., "Delving deep into rectifiers" (2015), in its uniform form: weights in [-b, b) with b
  * = sqrt(6 / inputs), biases 0. The last layer has a tenth of that: with logits near 0 the first
  * steps do not overshoot. A momentum of 0.9 would prolong such an overshoot. */
-static muster_status initialise_body(muster_worker *w, const muster_tensor *in, muster_tensor *out, void *user) {
-    (void)in, (void)out;
+static muster_status initial_body(muster_worker *w, const muster_tensor *in, muster_tensor *out, void *user) {
+    (void)in;
     const mlp *model = user;
-    muster_tensor p = muster_worker_variable(w, model->parameters);
-    layer layers[MLP_LAYERS], random[MLP_LAYERS];
-    muster_tensor u = muster_worker_scratch(w, MUSTER_F32, 1, p.shape);
+    mlp_layer layers[MLP_LAYERS], random[MLP_LAYERS];
+    muster_tensor u = muster_worker_scratch(w, MUSTER_F32, 1, out[0].shape);
     MUSTER_TRY(muster_random_uniform(w, model->options.seed, 0, u));
-    MUSTER_TRY(muster_fill(w, 0, p));
-    cut_layers(p, layers);
-    cut_layers(u, random);
+    MUSTER_TRY(muster_fill(w, 0, out[0]));
+    mlp_cut_layers(out[0], layers);
+    mlp_cut_layers(u, random);
     for (int l = 0; l < MLP_LAYERS; l++) {
         double bound = (l + 1 < MLP_LAYERS ? 1 : 0.1) * sqrt(6.0 / (double)sizes[l]);
         MUSTER_TRY(muster_fill(w, -bound, layers[l].weight));
         MUSTER_TRY(muster_axpy(w, 2 * bound, random[l].weight, layers[l].weight));
     }
     return MUSTER_OK;
+}
+
+static muster_status compute_initial(mlp *m, muster_tensor values) {
+    muster_function *initial;
+    MUSTER_TRY(muster_function_create(m->runtime, "mlp.initial", initial_body, m, &initial));
+    MUSTER_TRY(muster_function_output(initial, "values", MUSTER_F32, 1, MUSTER_MASTER));
+    MUSTER_TRY(muster_function_call(initial, NULL, 0, &values, 1, NULL));
+    return muster_function_destroy(initial);
 }
 
 static muster_status describe_data(muster_function *f) {
@@ -155,10 +150,7 @@ static muster_status create_step(mlp *m) {
 }
 
 static muster_status create_functions(mlp *m) {
-    MUSTER_TRY(muster_function_create(m->runtime, "mlp.initialise", initialise_body, m, &m->initialise));
-    MUSTER_TRY(muster_function_variable(m->initialise, m->parameters, MUSTER_USE_READ_WRITE));
-
-    MUSTER_TRY(m->options.expressions ? mlp_create_expressions(m) : create_step(m));
+    MUSTER_TRY(create_step(m));
 
     MUSTER_TRY(muster_function_create(m->runtime, "mlp.gradient", gradient_body, m, &m->gradient));
     MUSTER_TRY(describe_data(m->gradient));
@@ -173,17 +165,26 @@ static muster_status create_functions(mlp *m) {
     return muster_function_variable(m->evaluate, m->parameters, MUSTER_USE_READ);
 }
 
+static muster_status create_bodies(mlp *m, muster_tensor initial) {
+    float zero = 0; /* stride 0: a flat vector of zeros that needs no memory of its size */
+    muster_tensor zeros = muster_f32(&zero, mlp_parameter_count());
+    zeros.strides[0] = 0;
+    MUSTER_TRY(muster_variable_create(m->runtime, "mlp.parameters", initial, &m->parameters));
+    MUSTER_TRY(muster_variable_create(m->runtime, "mlp.momentum", zeros, &m->momentum));
+    return create_functions(m);
+}
+
 muster_status mlp_open(mlp *m, muster_runtime *runtime, const mlp_options *options) {
     memset(m, 0, sizeof *m);
     m->options = *options;
     m->runtime = runtime;
-    float zero = 0; /* stride 0: a flat vector of zeros that needs no memory of its size */
-    muster_tensor zeros = muster_f32(&zero, mlp_parameter_count());
-    zeros.strides[0] = 0;
-    MUSTER_TRY(muster_variable_create(runtime, "mlp.parameters", zeros, &m->parameters));
-    MUSTER_TRY(muster_variable_create(runtime, "mlp.momentum", zeros, &m->momentum));
-    MUSTER_TRY(create_functions(m));
-    return muster_function_call(m->initialise, NULL, 0, NULL, 0, NULL);
+    float *values = malloc((size_t)mlp_parameter_count() * sizeof *values);
+    if (!values) return MUSTER_OUT_OF_MEMORY;
+    const muster_tensor initial = muster_f32(values, mlp_parameter_count());
+    muster_status status = compute_initial(m, initial);
+    if (status == MUSTER_OK) status = options->expressions ? mlp_expressions_create(m, initial) : create_bodies(m, initial);
+    free(values);
+    return status;
 }
 
 static muster_call_options options_of(const muster_selection *batch) {
@@ -200,7 +201,7 @@ static int64_t batch_rows(const muster_selection *batch, muster_tensor images) {
 
 muster_status mlp_step(mlp *m, muster_tensor images, muster_tensor labels, const muster_selection *batch, float *loss) {
     muster_call_options options = options_of(batch);
-    if (m->options.expressions) return mlp_step_expressions(m, images, labels, &options, loss);
+    if (m->options.expressions) return mlp_expressions_step(m, images, labels, &options, loss);
     muster_tensor in[] = {images, labels}, out[] = {muster_f32(loss)};
     MUSTER_TRY(muster_function_call(m->step, in, 2, out, 1, &options));
     *loss /= (float)batch_rows(batch, images);
@@ -209,12 +210,18 @@ muster_status mlp_step(mlp *m, muster_tensor images, muster_tensor labels, const
 
 muster_status mlp_gradient(mlp *m, muster_tensor images, muster_tensor labels, const muster_selection *batch, muster_tensor gradient) {
     muster_call_options options = options_of(batch);
+    if (m->options.expressions) return mlp_expressions_gradient(m, images, labels, &options, gradient);
     muster_tensor in[] = {images, labels};
     return muster_function_call(m->gradient, in, 2, &gradient, 1, &options);
 }
 
+muster_status mlp_parameters(mlp *m, muster_tensor values) {
+    return m->options.expressions ? mlp_expressions_parameters(m, values) : muster_variable_get(m->parameters, 0, values);
+}
+
 muster_status mlp_accuracy(mlp *m, muster_tensor images, muster_tensor labels, double *accuracy) {
-    int64_t correct = 0, rows = images.shape[0], at_once = (int64_t)EVALUATE_ROWS * muster_runtime_size(m->runtime);
+    if (m->options.expressions) return mlp_expressions_accuracy(m, images, labels, accuracy);
+    int64_t correct = 0, rows = images.shape[0], at_once = (int64_t)MLP_EVALUATE_ROWS * muster_runtime_size(m->runtime);
     muster_call_options options = options_of(NULL);
     options.slices = (rows + at_once - 1) / at_once;
     muster_tensor in[] = {images, labels}, out[] = {muster_i64(&correct)};

@@ -1,82 +1,125 @@
-/* The training step of the network as expressions: the gradient is derived, not written. */
+/* The network as expressions. They mean one device with all rows; Muster derives the gradient,
+ * shares the work out over the devices, and exchanges what these need. */
 #include "mlp.h"
 
-#include <stdlib.h>
+static const char *const names[MLP_VALUES] = {"weight1", "bias1", "weight2", "bias2", "weight3", "bias3"};
 
-/* The parts of a flat vector, as mlp.h describes it: weight and bias of each layer in turn. */
-static void cut_layers(muster_expr *flat, muster_expr *parts[2 * MLP_LAYERS]) {
-    for (int l = 0; l < MLP_LAYERS; l++) {
-        const mlp_layer layer = mlp_layer_of(l);
-        const int64_t bias = layer.begin + layer.inputs * layer.outputs;
-        muster_expr *weight = muster_expr_slice(flat, MUSTER_LIST(start, layer.begin), MUSTER_LIST(stop, bias));
-        parts[2 * l] = muster_expr_reshape(weight, MUSTER_SHAPE(layer.inputs, layer.outputs));
-        parts[2 * l + 1] = muster_expr_slice(flat, MUSTER_LIST(start, bias), MUSTER_LIST(stop, bias + layer.outputs));
-    }
-}
-
-static muster_expr *join_layers(muster_expr *const parts[2 * MLP_LAYERS]) {
-    muster_expr *flat[2 * MLP_LAYERS];
-    for (int i = 0; i < 2 * MLP_LAYERS; i++) flat[i] = muster_expr_reshape(parts[i], MUSTER_SHAPE(MUSTER_INFER));
-    return muster_expr_concatenate(flat, 2 * MLP_LAYERS);
-}
-
-/* The average of the loss over the rows. */
-static muster_expr *loss_of(muster_graph *graph, muster_expr *images, muster_expr *labels, muster_expr *const parts[2 * MLP_LAYERS]) {
-    muster_expr *h = muster_expr_multiply(muster_expr_cast(images, MUSTER_F32), muster_graph_number(graph, 1.0 / 255));
-    for (int l = 0; l < MLP_LAYERS; l++) {
-        h = muster_expr_add(muster_expr_matmul(h, parts[2 * l]), parts[2 * l + 1]);
-        if (l + 1 < MLP_LAYERS) h = muster_expr_relu(h);
-    }
-    muster_expr *rows = muster_expr_sum(muster_expr_full(graph, MUSTER_SHAPE(MUSTER_ROWS), 1, MUSTER_F32));
-    return muster_expr_divide(muster_expr_softmax_cross_entropy(h, labels), rows);
-}
-
-static void describe(const mlp *m, muster_graph *graph) {
-    muster_expr *images = muster_graph_input(graph, "images", MUSTER_U8, MUSTER_SHAPE(MUSTER_ROWS, MLP_INPUTS), MUSTER_SCATTER);
-    muster_expr *labels = muster_graph_input(graph, "labels", MUSTER_U8, MUSTER_SHAPE(MUSTER_ROWS), MUSTER_SCATTER);
-    muster_expr *rate = muster_graph_input(graph, "rate", MUSTER_F32, MUSTER_SCALAR, MUSTER_BROADCAST);
-    muster_expr *p = muster_graph_parameter(graph, m->parameters), *v = muster_graph_parameter(graph, m->momentum);
-    muster_expr *parts[2 * MLP_LAYERS], *gradients[2 * MLP_LAYERS];
-    cut_layers(p, parts);
-    muster_expr *loss = loss_of(graph, images, labels, parts);
-    (void)muster_gradient(loss, parts, 2 * MLP_LAYERS, gradients);
-    /* v = m v - lr (gradient); p = p + v */
-    muster_expr *kept = muster_expr_multiply(v, muster_graph_number(graph, m->options.momentum));
-    muster_expr *velocity = muster_expr_subtract(kept, muster_expr_multiply(rate, join_layers(gradients)));
-    (void)muster_graph_update(graph, m->momentum, velocity, MUSTER_AUTO);
-    (void)muster_graph_update(graph, m->parameters, muster_expr_add(p, velocity), MUSTER_AUTO);
-    (void)muster_graph_output(graph, "loss", loss, MUSTER_AUTO);
-}
-
-muster_status mlp_create_expressions(mlp *m) {
+typedef struct network {
     muster_graph *graph;
-    muster_graph_options options;
-    muster_graph_options_init(&options);
-    options.meaning = muster_runtime_size(m->runtime) == 1 ? MUSTER_ONE_DEVICE : MUSTER_PER_WORKER;
-    MUSTER_TRY(muster_graph_create(m->runtime, "mlp.step", &graph));
-    describe(m, graph); /* compile returns the first error of all this */
-    const muster_status compiled = muster_graph_compile(graph, &options, &m->step);
-    const muster_status destroyed = muster_graph_destroy(graph);
+    muster_expr *parameters[MLP_VALUES];
+    muster_expr *sum, *mean; /* of the loss over the rows */
+} network;
+
+static muster_status network_open(const mlp *m, const char *name, network *n) {
+    MUSTER_TRY(muster_graph_create(m->runtime, name, &n->graph));
+    (void)muster_graph_input(n->graph, "images", MUSTER_U8, MUSTER_SHAPE(MUSTER_ROWS, MLP_INPUTS), MUSTER_SCATTER);
+    (void)muster_graph_input(n->graph, "labels", MUSTER_U8, MUSTER_SHAPE(MUSTER_ROWS), MUSTER_SCATTER);
+    for (int i = 0; i < MLP_VALUES; i++) n->parameters[i] = muster_graph_parameter(n->graph, m->values[i]);
+    n->sum = muster_expr_parse(n->graph, "h1 = relu(cast(images, f32) * (1 / 255) @ weight1 + bias1);"
+                                         "h2 = relu(h1 @ weight2 + bias2);"
+                                         "softmax_cross_entropy(h2 @ weight3 + bias3, labels)");
+    n->mean = muster_expr_parse(n->graph, "sum / sum(full([rows], 1, f32))", "sum", n->sum);
+    return MUSTER_OK; /* an error of an expression stays in the graph */
+}
+
+/* Compiles the graph, which has the first error of whatever was done to it, and ends it. */
+static muster_status network_compile(network *n, muster_function **function) {
+    const muster_status compiled = muster_graph_compile(n->graph, NULL, function), destroyed = muster_graph_destroy(n->graph);
     return compiled != MUSTER_OK ? compiled : destroyed;
 }
 
-/* Each device has updated its own replicas by the gradient of its own rows. Their average, weighted
- * by rows, is what one device would have computed from all rows. */
-static muster_status average_replicas(mlp *m) {
-    const int32_t devices = muster_runtime_size(m->runtime);
-    if (devices == 1) return MUSTER_OK;
-    double *weights = calloc((size_t)devices, sizeof *weights);
-    if (!weights) return MUSTER_OUT_OF_MEMORY;
-    muster_status status = muster_function_weights(m->step, devices, weights);
-    if (status == MUSTER_OK)
-        status = muster_variables_all_reduce_weighted((muster_variable *[]){m->parameters, m->momentum}, 2, weights, devices);
-    free(weights);
-    return status;
+static muster_status create_step(mlp *m) {
+    network n;
+    muster_expr *gradients[MLP_VALUES];
+    muster_rule_options rule;
+    MUSTER_TRY(network_open(m, "mlp.step", &n));
+    muster_rule_options_init(&rule);
+    rule.rate = muster_graph_input(n.graph, "rate", MUSTER_F32, MUSTER_SCALAR, MUSTER_BROADCAST);
+    rule.momentum = m->options.momentum > 0 ? m->options.momentum : -1; /* -1: none, 0 would be the default */
+    (void)muster_gradient(n.mean, n.parameters, MLP_VALUES, gradients);
+    (void)muster_graph_minimise(n.graph, n.parameters, gradients, MLP_VALUES, MUSTER_MOMENTUM, &rule);
+    (void)muster_graph_output(n.graph, "loss", n.mean, MUSTER_AUTO);
+    return network_compile(&n, &m->step);
 }
 
-muster_status mlp_step_expressions(mlp *m, muster_tensor images, muster_tensor labels, const muster_call_options *options, float *loss) {
+static muster_status create_gradient(mlp *m) {
+    network n;
+    muster_expr *gradients[MLP_VALUES];
+    MUSTER_TRY(network_open(m, "mlp.gradient", &n));
+    (void)muster_gradient(n.mean, n.parameters, MLP_VALUES, gradients);
+    for (int i = 0; i < MLP_VALUES; i++) (void)muster_graph_output(n.graph, names[i], gradients[i], MUSTER_AUTO);
+    return network_compile(&n, &m->gradient);
+}
+
+static muster_status create_evaluate(mlp *m) {
+    network n;
+    MUSTER_TRY(network_open(m, "mlp.evaluate", &n));
+    (void)muster_graph_output(n.graph, "correct", muster_expr_result(n.sum, 2), MUSTER_AUTO);
+    return network_compile(&n, &m->evaluate);
+}
+
+/* Weight and bias of each layer, views into a flat vector. */
+static void cut_values(muster_tensor flat, muster_tensor values[MLP_VALUES]) {
+    mlp_layer layers[MLP_LAYERS];
+    mlp_cut_layers(flat, layers);
+    for (int l = 0; l < MLP_LAYERS; l++) {
+        values[2 * l] = layers[l].weight;
+        values[2 * l + 1] = layers[l].bias;
+    }
+}
+
+/* Each device has some of the units of the first layer: columns of its weight and the biases of
+ * these, and the rows of the second weight that these units are multiplied with. What the devices
+ * exchange are then activations, and no gradients of these weights (neon's hybrid of data-parallel
+ * and model-parallel layers). */
+static muster_status split_layers(const mlp *m) {
+    MUSTER_TRY(muster_variable_split(m->values[0], 1));
+    MUSTER_TRY(muster_variable_split(m->values[1], 0));
+    return muster_variable_split(m->values[2], 0);
+}
+
+muster_status mlp_expressions_create(mlp *m, muster_tensor initial) {
+    muster_tensor values[MLP_VALUES];
+    cut_values(initial, values);
+    for (int i = 0; i < MLP_VALUES; i++) MUSTER_TRY(muster_variable_create(m->runtime, names[i], values[i], &m->values[i]));
+    if (m->options.split) MUSTER_TRY(split_layers(m));
+    MUSTER_TRY(create_step(m));
+    MUSTER_TRY(create_gradient(m));
+    return create_evaluate(m);
+}
+
+muster_status mlp_expressions_step(mlp *m, muster_tensor images, muster_tensor labels, const muster_call_options *options, float *loss) {
     float rate = (float)m->options.learning_rate;
     const muster_tensor in[] = {images, labels, muster_f32(&rate)}, out[] = {muster_f32(loss)};
-    MUSTER_TRY(muster_function_call(m->step, in, 3, out, 1, options));
-    return average_replicas(m);
+    return muster_function_call(m->step, in, 3, out, 1, options);
+}
+
+muster_status mlp_expressions_gradient(mlp *m, muster_tensor images, muster_tensor labels, const muster_call_options *options,
+                                       muster_tensor gradient) {
+    const muster_tensor in[] = {images, labels};
+    muster_tensor values[MLP_VALUES];
+    cut_values(gradient, values);
+    return muster_function_call(m->gradient, in, 2, values, MLP_VALUES, options);
+}
+
+muster_status mlp_expressions_parameters(mlp *m, muster_tensor values) {
+    muster_tensor parts[MLP_VALUES];
+    cut_values(values, parts);
+    for (int i = 0; i < MLP_VALUES; i++) MUSTER_TRY(muster_variable_get_whole(m->values[i], parts[i]));
+    return MUSTER_OK;
+}
+
+muster_status mlp_expressions_accuracy(mlp *m, muster_tensor images, muster_tensor labels, double *accuracy) {
+    const int64_t rows = images.shape[0], at_once = (int64_t)MLP_EVALUATE_ROWS * muster_runtime_size(m->runtime);
+    const muster_tensor in[] = {images, labels};
+    int64_t correct = 0, some = 0;
+    muster_call_options options;
+    muster_call_options_init(&options);
+    for (int64_t row = 0; row < rows; row += at_once) {
+        options.batch = (muster_selection){.kind = MUSTER_SELECT_RANGE, .start = row, .stop = rows - row < at_once ? rows : row + at_once};
+        MUSTER_TRY(muster_function_call(m->evaluate, in, 2, (muster_tensor[]){muster_i64(&some)}, 1, &options));
+        correct += some;
+    }
+    *accuracy = (double)correct / (double)rows;
+    return MUSTER_OK;
 }

@@ -26,7 +26,8 @@ static const char usage[] = "usage: train [options]\n"
                             "  --learning-rate X      (default: 0.1)\n"
                             "  --seed N               of the first parameters and of the order of the rows (default: 1)\n"
                             "  --min-accuracy X       exit 1 when the test accuracy comes out lower\n"
-                            "  --expressions          the step is made of expressions, whose gradient Muster derives, not of a body\n"
+                            "  --split                each device has a part of the weights of the first two layers\n"
+                            "  --by-hand              bodies that are written by hand, in place of expressions\n"
                             "  --dump-gradient FILE   the gradient of the first batch rows at the first parameters (f32), before training\n"
                             "  --dump-params FILE     the parameters (f32) at the end\n";
 
@@ -79,13 +80,14 @@ static settings parse(int argc, char **argv) {
                                             {"steps", required_argument, NULL, 's'},
                                             {"seed", required_argument, NULL, 'r'},
                                             {"help", no_argument, NULL, 'h'},
-                                            {"expressions", no_argument, NULL, 'x'},
+                                            {"split", no_argument, NULL, 'c'},
+                                            {"by-hand", no_argument, NULL, 'm'},
                                             {"dump-gradient", required_argument, NULL, 'g'},
                                             {"dump-params", required_argument, NULL, 'p'},
                                             {"min-accuracy", required_argument, NULL, 'a'},
                                             {"learning-rate", required_argument, NULL, 'l'},
                                             {0}};
-    settings s = {.data = "/usr/share/datasets/fashion-mnist", .epochs = 1, .batch = 500, .steps = -1, .model = {0.1, 0.9, 1, 0}};
+    settings s = {.data = "/usr/share/datasets/fashion-mnist", .epochs = 1, .batch = 500, .steps = -1, .model = {0.1, 0.9, 1, 1, 0}};
     for (int option, index = 0; (option = getopt_long(argc, argv, "", options, &index)) != -1;) {
         switch (option) {
         case 'd':
@@ -118,8 +120,11 @@ static settings parse(int argc, char **argv) {
         case 'p':
             s.dump_parameters = optarg;
             break;
-        case 'x':
-            s.model.expressions = 1;
+        case 'c':
+            s.model.split = 1;
+            break;
+        case 'm':
+            s.model.expressions = 0;
             break;
         case 'h':
             fputs(usage, stdout);
@@ -131,6 +136,10 @@ static settings parse(int argc, char **argv) {
     }
     if (optind < argc) {
         fprintf(stderr, "train: unexpected \"%s\"\n%s", argv[optind], usage);
+        exit(2);
+    }
+    if (s.model.split && !s.model.expressions) {
+        fputs("train: --split: expected without --by-hand\n", stderr);
         exit(2);
     }
     return s;
@@ -191,7 +200,7 @@ static void dump_gradient(const settings *s, mlp *model, const idx_set *set) {
 static void dump_parameters(const settings *s, mlp *model) {
     int64_t count = mlp_parameter_count();
     float *values = allocate((size_t)count * sizeof *values);
-    check(muster_variable_get(model->parameters, 0, muster_f32(values, count)));
+    check(mlp_parameters(model, muster_f32(values, count)));
     write_vector(s->dump_parameters, values, count);
     free(values);
 }

@@ -23,5 +23,5 @@ for sample in "$@"; do
         { echo "$sample on $count devices: another message:"; cat "$log"; exit 1; }
 done
 echo "$tried samples on $count devices, $other of them made for another number"
-[ $tried -ge 16 ]
+[ $tried -ge 20 ]
 case $count in 2) [ $other -eq 1 ] ;; 4) [ $other -eq 4 ] ;; *) [ $other -eq 5 ] ;; esac

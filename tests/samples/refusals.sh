@@ -20,6 +20,7 @@ refused 2 "at least 1" --data "$data" --batch 0
 refused 2 "at least 0" --data "$data" --steps many
 refused 2 "at most the 60000 rows" --data "$data" --batch 60001
 refused 2 "unexpected" --data "$data" host:2
+refused 2 "without --by-hand" --data "$data" --by-hand --split
 refused 1 "no backend" --data "$data" --devices nonsense
 refused 1 "is lower than" --data "$data" --epochs 0 --min-accuracy 0.99
 refused 1 "cannot be written" --data "$data" --steps 0 --dump-params /nonexistent/p

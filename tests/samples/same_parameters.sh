@@ -1,5 +1,5 @@
 #!/bin/sh
-# After 20 steps the parameters are the same on 1, 2 and 3 devices (500 rows do not divide by 3), and so they are when a batch has fewer rows
+# After 20 steps of the bodies the parameters are the same on 1, 2 and 3 devices (500 rows do not divide by 3), and so they are when a batch has fewer rows
 # than there are devices.
 # usage: same_parameters.sh TRAIN PYTHON DATA
 set -eu
@@ -7,8 +7,8 @@ train=$1 python=$2 data=$3
 folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT
 for n in 1 2 3; do
-    "$train" --data "$data" --devices host:$n --steps 20 --dump-params "$folder/$n" >"$folder/log" || { cat "$folder/log"; exit 1; }
-    "$train" --data "$data" --devices host:$n --batch 2 --steps 3 --dump-params "$folder/few$n" >"$folder/log" || { cat "$folder/log"; exit 1; }
+    "$train" --by-hand --data "$data" --devices host:$n --steps 20 --dump-params "$folder/$n" >"$folder/log" || { cat "$folder/log"; exit 1; }
+    "$train" --by-hand --data "$data" --devices host:$n --batch 2 --steps 3 --dump-params "$folder/few$n" >"$folder/log" || { cat "$folder/log"; exit 1; }
 done
 "$python" "$(dirname "$0")/compare_parameters.py" "$folder/1" "$folder/2" "$folder/3"
 "$python" "$(dirname "$0")/compare_parameters.py" "$folder/few1" "$folder/few2" "$folder/few3"

@@ -1,6 +1,6 @@
 #!/bin/sh
 # The training program on the simulated machine: after some steps its parameters are those of two CPU devices, up to the order of sums; also
-# with the step of expressions.
+# those of the expressions.
 # usage: train_on_gpus.sh TRAIN PYTHON DATA LIBRARIES
 set -eu
 train=$1 python=$2 data=$3
@@ -11,7 +11,7 @@ trap 'rm -rf "$folder"' EXIT
 n=0
 for devices in host:2 cuda:2 cuda@0+0; do
     n=$((n + 1))
-    "$train" --data "$data" --devices "$devices" --steps 5 --dump-params "$folder/$n" >"$folder/log" || { cat "$folder/log"; exit 1; }
+    "$train" --by-hand --data "$data" --devices "$devices" --steps 5 --dump-params "$folder/$n" >"$folder/log" || { cat "$folder/log"; exit 1; }
 done
-"$train" --data "$data" --expressions --devices cuda:2 --steps 5 --dump-params "$folder/4" >"$folder/log" || { cat "$folder/log"; exit 1; }
+"$train" --data "$data" --devices cuda:2 --steps 5 --dump-params "$folder/4" >"$folder/log" || { cat "$folder/log"; exit 1; }
 "$python" "$(dirname "$0")/compare_parameters.py" "$folder/1" "$folder/2" "$folder/3" "$folder/4"

@@ -65,8 +65,10 @@ static bool parts_in_order(const muster_tensor *value, int32_t axis) {
     return before == 1;
 }
 
-/* The shape of the tensor in the contiguous memory that begins `first` elements into the block. */
+/* The shape of the tensor in the contiguous memory that begins `first` elements into the block.
+ * Scratch memory that failed stays "no tensor", so that operations on it return that failure. */
 static muster_tensor laid_at(muster_tensor block, int64_t first, const muster_tensor *shape) {
+    if (block.dtype == MUSTER_DTYPE_NONE) return block;
     muster_tensor made = *shape;
     int64_t stride = 1;
     made.data = block.data;
