@@ -1,8 +1,8 @@
 /* Sharing a graph out: one sweep over the nodes that outputs and updates need, in the order of
  * their numbers. Each node is made again with a distribution, and with operands in the
  * distributions that its way needs. The cheapest way is taken, by the bytes that a worker receives
- * for the operands, later for a result of partial values, and by the work that the workers do more
- * than once. */
+ * for the operands, later for a result of partial values or of other parts than those that are
+ * wished (wishes.c), and by the work that the workers do more than once. */
 #include "distribution_private.h"
 #include "variable_impl.h"
 
@@ -21,7 +21,8 @@ typedef struct distributing {
     mst_graph *graph;
     int32_t count, workers; /* count: of nodes when the sweep begins */
     bool *used;
-    copies *made; /* by the id before */
+    copies *made;             /* by the id before */
+    mst_distribution *wishes; /* by the id before: MST_CUT, or MST_LOCAL for none */
     int64_t sizes[MST_SIZES];
     /* With logical shards nothing may depend on the number of devices: only rows are cut, partial
      * values are combined at once, and costs are those of as many workers as there are shards. */
@@ -78,7 +79,7 @@ static muster_expr *node_with(const muster_expr *node, muster_expr *const *input
     return made;
 }
 
-static bool has_result_in(const muster_expr *node, mst_distribution result, int32_t way, mst_distribution *operands) {
+bool mst_has_result_in(const muster_expr *node, mst_distribution result, int32_t way, mst_distribution *operands) {
     if (node->op->flags & MST_OPERATOR_UNIQUE) return false;
     if (node->op->distribute) return node->op->distribute(node, result, way, operands);
     return node->op->elementwise && mst_distribute_elementwise(node, result, way, operands);
@@ -92,9 +93,31 @@ static bool is_made_again(const muster_expr *node, mst_distribution wanted) {
     for (int32_t i = 0; i < node->input_count; i++)
         if (node->inputs[i]->distribution.kind != MST_SAME) return false;
     if (wanted.kind == MST_SAME) return true;
-    if (!has_result_in(node, wanted, 0, operands)) return false;
+    if (!mst_has_result_in(node, wanted, 0, operands)) return false;
     for (int32_t i = 0; i < node->input_count; i++)
         if (operands[i].kind != MST_SAME) return false;
+    return true;
+}
+
+static muster_expr *copy_in(const copies *value, mst_distribution wanted) {
+    for (int32_t c = 0; c < value->count; c++)
+        if (mst_same_distribution(value->nodes[c]->distribution, wanted)) return value->nodes[c];
+    return NULL;
+}
+
+/* A view, such as a transpose, costs nothing in another distribution if its operands have been
+ * brought to the one that it needs there. inputs[] become these, if it is not NULL. */
+static bool is_viewed_again(const distributing *d, const copies *value, mst_distribution wanted, muster_expr **inputs) {
+    const muster_expr *node = d->graph->nodes[value - d->made];
+    mst_distribution operands[MST_GRAPH_OPERANDS];
+    if (!node->op->view || !node->input_count || node->input_count > MST_GRAPH_OPERANDS) return false;
+    for (int32_t i = 0; i < node->input_count; i++) operands[i] = MST_DISTRIBUTED_SAME;
+    if (wanted.kind != MST_SAME && !mst_has_result_in(node, wanted, 0, operands)) return false;
+    for (int32_t i = 0; i < node->input_count; i++) {
+        muster_expr *copy = copy_in(&d->made[node->inputs[i]->id], operands[i]);
+        if (!copy) return false;
+        if (inputs) inputs[i] = copy;
+    }
     return true;
 }
 
@@ -102,6 +125,7 @@ static bool is_made_again(const muster_expr *node, mst_distribution wanted) {
  * INFINITY: there is none. */
 static double conversion_cost(const distributing *d, const copies *value, mst_distribution wanted, int32_t *from) {
     double best = INFINITY;
+    if (is_viewed_again(d, value, wanted, NULL)) return 0;
     for (int32_t c = 0; c < value->count; c++) {
         const muster_expr *node = value->nodes[c];
         double cost = INFINITY;
@@ -133,11 +157,14 @@ static muster_expr *exchange_make(const muster_expr *node, mst_distribution want
 
 static muster_expr *value_convert(const distributing *d, copies *value, mst_distribution wanted) {
     int32_t from = 0;
-    for (int32_t c = 0; c < value->count; c++)
-        if (mst_same_distribution(value->nodes[c]->distribution, wanted)) return value->nodes[c];
+    muster_expr *inputs[MST_GRAPH_OPERANDS], *made = copy_in(value, wanted);
+    if (made) return made;
     if (conversion_cost(d, value, wanted, &from) == (double)INFINITY) return d->graph->error;
     const muster_expr *node = value->nodes[from];
-    muster_expr *made = is_made_again(node, wanted) ? node_with(node, node->inputs, wanted) : exchange_make(node, wanted);
+    if (is_viewed_again(d, value, wanted, inputs))
+        made = node_with(node, inputs, wanted);
+    else
+        made = is_made_again(node, wanted) ? node_with(node, node->inputs, wanted) : exchange_make(node, wanted);
     if (!mst_node_is_error(made) && value->count < COPIES) value->nodes[value->count++] = made;
     return made;
 }
@@ -151,17 +178,22 @@ static double way_cost(const distributing *d, const muster_expr *node, mst_distr
     for (int32_t i = 0; i < node->input_count; i++) {
         int32_t from = 0;
         const copies *value = &d->made[node->inputs[i]->id];
+        const double bytes = conversion_cost(d, value, operands[i], &from);
         parts = parts || value->nodes[0]->distribution.kind != MST_SAME;
-        cost += conversion_cost(d, value, operands[i], &from);
+        /* What the value cost includes the part that is wished. */
+        if (bytes == (double)INFINITY || !mst_same_distribution(operands[i], d->wishes[node->inputs[i]->id])) cost += bytes;
     }
     /* What every worker has, every worker computes, rather than a part that is gathered later. */
     if (result.kind != MST_SAME && !parts) return INFINITY;
+    mst_distribution needed = MST_DISTRIBUTED_SAME;
+    const mst_distribution wish = d->wishes[node->id];
+    if (wish.kind == MST_CUT && mst_exchange_between(result, wish) >= 0) needed = wish;
+    if (result.kind == MST_CUT && needed.kind == MST_SAME) return cost;
+    cost += mst_exchange_bytes(result, needed, bytes_of(d, &node->type), d->workers);
     if (result.kind != MST_PARTIAL) return cost;
     for (int32_t i = 0; i < node->input_count; i++) /* the work of products of parts is shared, too */
-        if (operands[i].kind == MST_CUT)
-            return cost + mst_exchange_bytes(result, MST_DISTRIBUTED_SAME, bytes_of(d, &node->type), d->workers) -
-                   work_of(d, node) * (d->workers - 1) / d->workers;
-    return cost + mst_exchange_bytes(result, MST_DISTRIBUTED_SAME, bytes_of(d, &node->type), d->workers);
+        if (operands[i].kind == MST_CUT) return cost - work_of(d, node) * (d->workers - 1) / d->workers;
+    return cost;
 }
 
 typedef struct choice {
@@ -180,7 +212,7 @@ static void try_way(const distributing *d, const muster_expr *node, mst_distribu
 }
 
 static void try_result(const distributing *d, const muster_expr *node, mst_distribution result, choice *best) {
-    for (int32_t way = 0; way < WAYS && has_result_in(node, result, way, best->tried); way++) try_way(d, node, result, best);
+    for (int32_t way = 0; way < WAYS && mst_has_result_in(node, result, way, best->tried); way++) try_way(d, node, result, best);
 }
 
 /* Rows first: of equal costs the first is taken. */
@@ -302,11 +334,13 @@ muster_status mst_graph_distribute(mst_graph *graph, int64_t rows) {
     for (int32_t s = 0; s < MST_SIZES; s++) d.sizes[s] = s == MST_SIZE_ROWS ? rows : NAMED_SIZE;
     d.used = mst_alloc((size_t)d.count);
     d.made = mst_alloc((size_t)d.count * sizeof *d.made);
-    muster_status status = d.used && d.made ? MUSTER_OK : mst_out_of_memory(where, (int64_t)d.count * (int64_t)sizeof *d.made);
+    d.wishes = mst_alloc((size_t)d.count * sizeof *d.wishes);
+    muster_status status = d.used && d.made && d.wishes ? MUSTER_OK : mst_out_of_memory(where, (int64_t)d.count * (int64_t)sizeof *d.made);
     if (status == MUSTER_OK) {
         graph->simplifying = true;
         leaves_distribute(graph);
         find_used(&d);
+        if (!d.shards) mst_graph_wish(graph, d.used, d.count, d.wishes);
         status = distribute_all(&d);
         graph->simplifying = false;
         graph->origin = (mst_origin){0};
@@ -314,5 +348,6 @@ muster_status mst_graph_distribute(mst_graph *graph, int64_t rows) {
     }
     mst_free(d.used);
     mst_free(d.made);
+    mst_free(d.wishes);
     return status;
 }

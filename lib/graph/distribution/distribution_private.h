@@ -30,7 +30,17 @@ const char *mst_distribution_text(mst_distribution distribution, char text[MST_D
 /* The bytes that each worker receives in an exchange, on average; 0 for another node. */
 double mst_exchange_received(const muster_expr *node, const int64_t sizes[MST_SIZES], int32_t workers);
 
+/* ---- wishes.c ---- */
+
+/* wishes[count], by id, MST_LOCAL before: becomes the part in which a value is needed later, for
+ * the update of a split parameter. */
+void mst_graph_wish(const mst_graph *graph, const bool *used, int32_t count, mst_distribution *wishes);
+
 /* ---- distribute.c ---- */
+
+/* Does the operator have this way to compute a result in this distribution? operands[] become the
+ * distributions that it needs. */
+bool mst_has_result_in(const muster_expr *node, mst_distribution result, int32_t way, mst_distribution *operands);
 
 /* Every output and update of the graph gets the node that computes its value on this worker.
  * `rows`: the number of rows of a call for which the cheapest way is chosen. Errors:
