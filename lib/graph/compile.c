@@ -152,14 +152,16 @@ static muster_status describe(mst_graph_program *program, const muster_graph_opt
         *at++ = (muster_port){MUSTER_PORT_OUTPUT, mode, port->name, port->node->type.dtype, port->node->type.ndim, NULL};
     }
     for (int32_t i = 0; i < graph->variables.count; i++)
-        *at++ = (muster_port){
-            .kind = MUSTER_PORT_VARIABLE, .mode = graph->variables.items[i].mode, .variable = graph->variables.items[i].variable};
+        *at++ = (muster_port){.kind = MUSTER_PORT_VARIABLE,
+                              .mode = mst_pass_writes(program, i) ? MUSTER_USE_READ_WRITE : graph->variables.items[i].mode,
+                              .variable = graph->variables.items[i].variable};
     for (int32_t i = 0; i < graph->updates.count; i++) {
         const mst_graph_port *port = &graph->updates.items[i];
         program->all_rows |= options->meaning == MUSTER_ONE_DEVICE;
+        if (port->pass != MST_PORT_ALONE) continue;
         *at++ = (muster_port){.kind = MUSTER_PORT_UPDATE, .mode = update_mode(port, options->meaning), .variable = port->variable};
     }
-    const muster_status status = muster_function_describe(function, ports, count);
+    const muster_status status = muster_function_describe(function, ports, (int32_t)(at - ports));
     mst_free(ports);
     return status;
 }
@@ -183,7 +185,8 @@ static muster_status groups_refused(mst_graph_program *program, muster_status st
     snprintf(line, sizeof line, "%.400s; each operation is computed by itself", reason);
     mst_runtime_log(program->graph->runtime, MUSTER_LOG_WARNING, line);
     groups_drop(program);
-    return MUSTER_OK;
+    program->unfused = program->pass != NULL; /* whose rules are groups */
+    return program->unfused ? status : MUSTER_OK;
 }
 
 /* Groups are loops on CPU cores, and kernels on devices that compile these. */
@@ -197,6 +200,7 @@ static muster_status groups_make(mst_graph_program *program) {
     mst_graph *graph = program->graph;
     if (!devices_fuse(graph->runtime)) return MUSTER_OK;
     MUSTER_TRY(mst_graph_program_fuse(program));
+    if (program->pass) MUSTER_TRY(mst_pass_groups(program));
     const muster_status status = mst_fused_open(graph->runtime, graph->name, program->groups, program->group_count, &program->fused);
     return status == MUSTER_OK ? MUSTER_OK : groups_refused(program, status);
 }
@@ -222,6 +226,8 @@ static muster_status program_fill(mst_graph_program *program, const muster_graph
     program->update_count = graph->updates.count;
     program->distributed = is_distributed(graph, options);
     for (int32_t i = 0; i < graph->inputs.count; i++) program->rows_given |= graph->inputs.items[i].mode != MUSTER_BROADCAST;
+    if (program->distributed && !graph->runtime->logical_shards && !options->unfused && !program->checked && devices_fuse(graph->runtime))
+        MUSTER_TRY(mst_pass_find(program));
     if (program->distributed && !graph->runtime->logical_shards) MUSTER_TRY(mst_update_rules_cut(graph));
     if (program->distributed) MUSTER_TRY(mst_graph_distribute(graph, options->rows ? options->rows : EXPECTED_ROWS));
     program->base_count = 1 + program->input_count + program->variable_count + program->output_count + program->update_count;
@@ -248,6 +254,26 @@ static muster_status program_fill(mst_graph_program *program, const muster_graph
     return MUSTER_OK;
 }
 
+static muster_status program_make(mst_graph *graph, muster_graph_options *options, mst_graph_program **made) {
+    MUSTER_TRY(mst_graph_simplify(graph, options->unsimplified != 0));
+    mst_graph_program *program = mst_alloc(sizeof *program);
+    if (!program) return mst_out_of_memory(where, (int64_t)sizeof *program);
+    atomic_fetch_add(&graph->references, 1);
+    *program = (mst_graph_program){.graph = graph,
+                                   .checked = options->check_memory != 0,
+                                   .unshared = options->unshared_memory != 0,
+                                   .timed = options->step_times != 0,
+                                   .observed = options->step_times != 0};
+    const muster_status status = program_fill(program, options);
+    *made = program;
+    if (status == MUSTER_OK) return MUSTER_OK;
+    const bool again = program->unfused && !options->unfused;
+    mst_graph_program_destroy(program);
+    if (!again) return status;
+    options->unfused = 1;
+    return program_make(graph, options, made);
+}
+
 muster_status muster_graph_compile(muster_graph *handle, const muster_graph_options *options, muster_function **function) {
     muster_graph_options known;
     if (!function) return mst_error_null(where, "function", "the address of a pointer");
@@ -259,20 +285,8 @@ muster_status muster_graph_compile(muster_graph *handle, const muster_graph_opti
     MUSTER_TRY(mst_update_rules_compile(graph, known.meaning));
     MUSTER_TRY(check_graph(graph, &known));
     MUSTER_TRY(check_environment(&known));
-    MUSTER_TRY(mst_graph_simplify(graph, known.unsimplified != 0));
-    mst_graph_program *program = mst_alloc(sizeof *program);
-    if (!program) return mst_out_of_memory(where, (int64_t)sizeof *program);
-    atomic_fetch_add(&graph->references, 1);
-    *program = (mst_graph_program){.graph = graph,
-                                   .checked = known.check_memory != 0,
-                                   .unshared = known.unshared_memory != 0,
-                                   .timed = known.step_times != 0,
-                                   .observed = known.step_times != 0};
-    const muster_status status = program_fill(program, &known);
-    if (status != MUSTER_OK) {
-        mst_graph_program_destroy(program);
-        return status;
-    }
+    mst_graph_program *program;
+    MUSTER_TRY(program_make(graph, &known, &program));
     const muster_backend_body body = {NULL, mst_graph_program_body};
     muster_function *made;
     MUSTER_TRY(muster_function_create_owned(graph->runtime, graph->name, &body, 1, program, mst_graph_program_destroy, &made));

@@ -46,5 +46,7 @@ muster_status mst_fused_launch_make(mst_arena *memory, const mst_fused_program *
                                     const mst_fused_group *group, const muster_tensor *const *in, muster_tensor *const *out,
                                     mst_fused_launch **launch);
 muster_status mst_fused_launch_run(muster_worker *worker, mst_fused_launch *launch);
+/* The same for a group over vectors without gaps: their first `count` elements. */
+muster_status mst_fused_launch_run_first(muster_worker *worker, mst_fused_launch *launch, int64_t count);
 
 #endif

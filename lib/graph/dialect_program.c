@@ -219,6 +219,7 @@ void mst_fused_close(mst_fused_program *program) {
 struct mst_fused_launch {
     mst_program *program;
     int32_t kernel, tensor_count;
+    int64_t most_groups;
     mst_program_grid grid;
     mst_fused_parameters parameters;
     const muster_tensor *tensors[MST_FUSED_TENSORS];
@@ -247,6 +248,7 @@ muster_status mst_fused_launch_make(mst_arena *memory, const mst_fused_program *
     }
     const int64_t most = GROUPS_PER_PROCESSOR * program->processors[rank], wanted = (p->count + THREADS - 1) / THREADS;
     made->program = program->programs[rank];
+    made->most_groups = most;
     made->kernel = program->printed.kernel_of[group_number];
     made->grid = (mst_program_grid){.dims = 1, .groups = {wanted < most ? wanted : most, 1, 1}, .threads = {THREADS, 1, 1}};
     made->values[made->tensor_count].address = p;
@@ -259,4 +261,11 @@ muster_status mst_fused_launch_run(muster_worker *worker, mst_fused_launch *laun
     for (int32_t i = 0; i < launch->tensor_count; i++)
         launch->values[i].address = launch->tensors[i]->dtype == MUSTER_DTYPE_NONE ? NULL : muster_tensor_address(*launch->tensors[i]);
     return worker->device->program->launch(worker->device, launch->program, launch->kernel, &launch->grid, launch->values);
+}
+
+muster_status mst_fused_launch_run_first(muster_worker *worker, mst_fused_launch *launch, int64_t count) {
+    const int64_t wanted = (count + THREADS - 1) / THREADS;
+    launch->parameters.count = launch->parameters.shape[0] = count;
+    launch->grid.groups[0] = wanted < launch->most_groups ? wanted : launch->most_groups;
+    return mst_fused_launch_run(worker, launch);
 }

@@ -140,6 +140,13 @@ static void put_distribution(const dump *d, const muster_expr *node) {
     fprintf(d->file, ", receives %.0f bytes", mst_exchange_received(node, d->instance->sizes, d->instance->sharing.size));
 }
 
+/* The sums of the worker's part of the gradient, and the other parts of the parameter. */
+static double pass_received(const dump *d, const muster_expr *gradient) {
+    double bytes = (double)muster_dtype_size(gradient->type.dtype);
+    for (int32_t a = 0; a < gradient->type.ndim; a++) bytes *= (double)mst_dim_value(d->graph, gradient->type.dims[a], d->instance->sizes);
+    return mst_exchange_bytes(gradient->distribution, MST_DISTRIBUTED_SAME, bytes, d->instance->sharing.size);
+}
+
 /* What each worker receives in a call, on average. */
 static void put_exchanges(const dump *d) {
     double bytes = 0;
@@ -149,6 +156,11 @@ static void put_exchanges(const dump *d) {
         bytes += mst_exchange_received(d->program->order[at], d->instance->sizes, d->instance->sharing.size);
         count++;
     }
+    for (int32_t i = 0; i < d->graph->updates.count; i++) {
+        const mst_graph_port *port = &d->graph->updates.items[i];
+        if (port->pass == MST_PORT_GRADIENT && port->node->distribution.kind == MST_PARTIAL) bytes += pass_received(d, port->node);
+    }
+    count += d->program->pass != NULL;
     fprintf(d->file, ", %d workers, each receives %.0f bytes in %d exchanges", (int)d->instance->sharing.size, bytes, (int)count);
 }
 
@@ -263,6 +275,20 @@ static void put_groups(const dump *d) {
     }
 }
 
+/* An update by a rule, in one pass with the exchange of the gradient. */
+static void put_pass(const dump *d, const muster_expr *gradient) {
+    if (gradient) {
+        fputs("its rule for the gradient ", d->file);
+        put_operand(d, gradient);
+        fputs(", in one pass", d->file);
+        if (gradient->distribution.kind == MST_PARTIAL && d->instance)
+            fprintf(d->file, ", receives %.0f bytes", pass_received(d, gradient));
+    } else {
+        fputs("in the pass of its parameter", d->file);
+    }
+    fputc('\n', d->file);
+}
+
 static void put_ports(const dump *d, const mst_ports *ports, const char *kind) {
     for (int32_t i = 0; i < ports->count; i++) {
         const muster_expr *node = d->program ? ports->items[i].node : ports->items[i].written;
@@ -273,10 +299,14 @@ static void put_ports(const dump *d, const mst_ports *ports, const char *kind) {
         put_text(d, "\"");
         if (d->dot) {
             fputs("\"];\n", d->file);
-            if (!is_inline(node)) fprintf(d->file, "  n%d -> %s%d;\n", (int)node->id, kind, (int)i);
+            if (node && !is_inline(node)) fprintf(d->file, "  n%d -> %s%d;\n", (int)node->id, kind, (int)i);
             continue;
         }
         fputs(" = ", d->file);
+        if (d->program && ports->items[i].pass != MST_PORT_ALONE) {
+            put_pass(d, node);
+            continue;
+        }
         put_operand(d, node);
         fputc('\n', d->file);
     }
@@ -304,8 +334,9 @@ static void find_used(dump *d) {
     for (int32_t l = 0; l < 2; l++)
         for (int32_t i = 0; i < lists[l]->count; i++) {
             const mst_graph_port *port = &lists[l]->items[i];
-            d->used[(d->program ? port->node : port->written)->id] = true;
+            if (port->node || !d->program) d->used[(d->program ? port->node : port->written)->id] = true;
         }
+    for (int32_t i = 0; d->program && i < graph->scalars.count; i++) d->used[graph->scalars.items[i].node->id] = true;
     for (int32_t id = graph->node_count - 1; id >= 0; id--) {
         if (graph->outputs.count + graph->updates.count == 0) d->used[id] = graph->nodes[id] != graph->error;
         for (int32_t i = 0; d->used[id] && i < graph->nodes[id]->input_count; i++) d->used[graph->nodes[id]->inputs[i]->id] = true;

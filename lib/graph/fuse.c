@@ -31,7 +31,9 @@ static bool is_constant(const muster_expr *node, int32_t i) {
 static void count_uses(fusing *f) {
     const mst_graph *graph = f->program->graph;
     for (int32_t i = 0; i < graph->outputs.count; i++) f->uses[graph->outputs.items[i].node->id]++;
-    for (int32_t i = 0; i < graph->updates.count; i++) f->uses[graph->updates.items[i].node->id]++;
+    for (int32_t i = 0; i < graph->updates.count; i++)
+        if (graph->updates.items[i].node) f->uses[graph->updates.items[i].node->id]++;
+    for (int32_t i = 0; i < graph->scalars.count; i++) f->uses[graph->scalars.items[i].node->id]++;
     for (int32_t id = graph->node_count - 1; id >= 0; id--) {
         const muster_expr *node = graph->nodes[id];
         for (int32_t i = 0; f->uses[id] && i < node->input_count; i++)

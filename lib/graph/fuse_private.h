@@ -37,5 +37,8 @@ typedef struct mst_tile_program mst_tile_program;
 muster_status mst_tile_make(mst_arena *memory, const mst_fused_group *group, const muster_tensor *const *in, muster_tensor *const *out,
                             mst_tile_program **program);
 void mst_tile_run(const mst_tile_program *program);
+/* The same for a group over vectors without gaps: their first `count` elements, at most as many as
+ * it was made for. */
+void mst_tile_run_first(mst_tile_program *program, int64_t count);
 
 #endif

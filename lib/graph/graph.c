@@ -23,6 +23,7 @@ void mst_graph_release(mst_graph *graph) {
     mst_free(graph->variables.items);
     mst_free(graph->outputs.items);
     mst_free(graph->updates.items);
+    mst_free(graph->scalars.items);
     mst_names_free(&graph->names);
     mst_names_free(&graph->output_names);
     mst_free(graph);

@@ -109,7 +109,11 @@ typedef struct mst_graph_port {
     muster_expr *written; /* outputs, updates: as the program wrote it */
     muster_variable *variable;
     int32_t mode;
+    int8_t pass; /* of an update: MST_PORT_... */
 } mst_graph_port;
+/* What an update has in place of its new value, if one pass makes it (rules/pass_private.h): the
+ * gradient of a parameter, or, of a state, nothing. */
+enum { MST_PORT_ALONE = 0, MST_PORT_GRADIENT, MST_PORT_STATE };
 
 typedef struct mst_ports {
     mst_graph_port *items;
@@ -172,6 +176,7 @@ struct mst_graph {
     struct mst_custom_frame *custom_frame; /* whose callbacks run now, the innermost first */
 
     mst_ports inputs, variables, outputs, updates;
+    mst_ports scalars;              /* numbers that updates made in one pass need, while they are compiled */
     struct mst_update_rules *rules; /* what muster_graph_minimise was asked for; NULL: nothing */
     mst_names names;                /* of inputs, parameters and named expressions, for texts */
     mst_names output_names;

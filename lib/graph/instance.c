@@ -101,7 +101,9 @@ static void find_needed(making *m) {
     const mst_graph_program *p = m->program;
     for (int32_t o = 0; o < p->output_count; o++)
         if (m->instance->targets[o].dtype != MUSTER_DTYPE_NONE) m->needed[p->position[p->graph->outputs.items[o].node->id]] = USED_OUTSIDE;
-    for (int32_t u = 0; u < p->update_count; u++) m->needed[p->position[p->graph->updates.items[u].node->id]] = USED_OUTSIDE;
+    for (int32_t u = 0; u < p->update_count; u++)
+        if (p->graph->updates.items[u].node) m->needed[p->position[p->graph->updates.items[u].node->id]] = USED_OUTSIDE;
+    for (int32_t i = 0; i < p->graph->scalars.count; i++) m->needed[p->position[p->graph->scalars.items[i].node->id]] = USED_OUTSIDE;
     for (int32_t at = p->count - 1; at >= 0; at--) {
         const muster_expr *node = p->order[at];
         for (int32_t i = 0; m->needed[at] && i < node->input_count; i++) {
@@ -300,6 +302,7 @@ static muster_status targets_make(making *m) {
         MUSTER_TRY(target_add(m, &p->graph->outputs.items[o], &m->out[o], mst_base_output(p, o), extra));
     }
     for (int32_t u = 0; u < p->update_count; u++, extra++) {
+        if (m->updates[u].dtype == MUSTER_DTYPE_NONE) continue; /* a state, which one pass updates */
         MUSTER_TRY(target_check(m, &p->graph->updates.items[u], "new value of", &m->updates[u]));
         MUSTER_TRY(target_add(m, &p->graph->updates.items[u], &m->updates[u], mst_base_update(p, u), extra));
     }
@@ -391,13 +394,17 @@ static muster_status instance_fill(making *m, const muster_tensor *given) {
     for (int32_t at = 0; at < p->count; at++)
         if (m->needed[at] || mst_program_group(p, p->order[at]) >= 0) MUSTER_TRY(value_make(m, at, given));
     MUSTER_TRY(targets_make(m));
+    for (int32_t i = 0; i < p->graph->scalars.count; i++) { /* until the end */
+        const int32_t buffer = m->plan.values[p->position[p->graph->scalars.items[i].node->id]].buffer;
+        if (buffer >= 0) m->plan.buffers[buffer].last = instance->step_count;
+    }
     MUSTER_TRY(mst_plan_memory(&m->plan));
     places_make(m);
     for (int32_t s = 0; s < instance->step_count; s++) {
         mst_graph_program_step *step = &instance->steps[s];
         if (step->group) MUSTER_TRY(group_prepare(m, step));
     }
-    return MUSTER_OK;
+    return mst_pass_prepare(p, m->rank, instance);
 }
 
 muster_status mst_instance_make(const mst_graph_program *program, int32_t rank, const muster_tensor *given, const muster_tensor *out,

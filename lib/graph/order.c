@@ -73,7 +73,9 @@ muster_status mst_graph_program_order(mst_graph_program *program) {
     }
     for (size_t id = 0; id < nodes; id++) program->position[id] = NOT_VISITED;
     for (int32_t i = 0; i < graph->outputs.count; i++) visit_from(program, graph->outputs.items[i].node, stack);
-    for (int32_t i = 0; i < graph->updates.count; i++) visit_from(program, graph->updates.items[i].node, stack);
+    for (int32_t i = 0; i < graph->updates.count; i++)
+        if (graph->updates.items[i].node) visit_from(program, graph->updates.items[i].node, stack);
+    for (int32_t i = 0; i < graph->scalars.count; i++) visit_from(program, graph->scalars.items[i].node, stack);
     mst_free(stack);
     for (int32_t p = 0; p < program->count; p++)
         for (int32_t r = 0; r < MST_RESULTS; r++) program->results[p][r] = -1;

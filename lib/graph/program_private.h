@@ -49,9 +49,12 @@ typedef struct mst_instance {
     muster_tensor *tensors; /* by position */
     mst_graph_program_step *steps;
     int32_t step_count;
-    mst_place *places;    /* grouped by base */
-    int32_t *first_place; /* [bases + 1] */
-    char **addresses;     /* [bases]: where the base was in the last run */
+    mst_place *places;         /* grouped by base */
+    int32_t *first_place;      /* [bases + 1] */
+    char **addresses;          /* [bases]: where the base was in the last run */
+    struct mst_pass_run *pass; /* [rules of the program's pass] */
+    struct mst_apply_segment *segments;
+    int32_t device;       /* of the worker */
     mst_dead_range *dead; /* of a checked program */
     int32_t dead_count;
     mst_arena memory; /* holds all of it */
@@ -75,6 +78,7 @@ typedef struct mst_graph_program {
     bool distributed;          /* the workers share the values of one device */
     bool exchanges;            /* the workers meet in a run */
     bool rows_given;           /* inputs are scattered, so that every worker knows the rows of all */
+    bool unfused;              /* compiling has failed, and succeeds without groups */
     bool unshared, all_rows;   /* all_rows: slices would give other values */
     const muster_expr *placed; /* the first node that is placed on a device; NULL: none */
     mst_fused_group *groups;
@@ -90,6 +94,8 @@ typedef struct mst_graph_program {
     bool timed, observed; /* observed: it has titles, or is timed */
     mst_graph_program_rank *ranks;
     int32_t rank_count;
+    struct mst_pass *pass;        /* updates that one pass makes; NULL: there are none */
+    mst_fused_group *pass_groups; /* of the pass, until they are among the others */
 } mst_graph_program;
 
 static inline int32_t mst_program_group(const mst_graph_program *p, const muster_expr *node) {
@@ -149,6 +155,16 @@ muster_status mst_plan_memory(mst_plan *plan);
  * results that belong to the shard. */
 bool mst_step_is_by_shard(const muster_expr *node, const mst_sharing *sharing);
 muster_status mst_step_run_shards(muster_worker *worker, const mst_instance *instance, mst_graph_program_step *step);
+
+/* rules/pass.c and rules/pass_run.c: updates of parameters in one pass (rules/pass_private.h). */
+muster_status mst_pass_find(mst_graph_program *program);
+muster_status mst_pass_groups(mst_graph_program *program);
+void mst_pass_drop(mst_graph_program *program);
+bool mst_pass_writes(const mst_graph_program *program, int32_t variable);
+muster_status mst_pass_targets(muster_worker *worker, const mst_graph_program *program, const muster_tensor *given, muster_tensor *updates);
+muster_status mst_pass_prepare(const mst_graph_program *program, int32_t rank, mst_instance *instance);
+muster_status mst_pass_run(muster_worker *worker, const mst_graph_program *program, mst_instance *instance, const muster_tensor *given,
+                           const muster_tensor *updates);
 
 /* run.c */
 muster_status mst_graph_step_run(muster_worker *worker, mst_instance *instance, mst_graph_program_step *step);

@@ -211,10 +211,12 @@ static muster_status variables_read(muster_worker *worker, const mst_graph_progr
             mst_op_check(worker, &given[program->input_count + v], "muster_worker_variable", program->graph->variables.items[v].name));
     }
     for (int32_t u = 0; u < program->update_count; u++) {
+        updates[u] = muster_tensor_none();
+        if (program->graph->updates.items[u].pass != MST_PORT_ALONE) continue;
         updates[u] = muster_worker_update(worker, program->graph->updates.items[u].variable);
         MUSTER_TRY(mst_op_check(worker, &updates[u], "muster_worker_update", program->graph->updates.items[u].name));
     }
-    return MUSTER_OK;
+    return program->pass ? mst_pass_targets(worker, program, given, updates) : MUSTER_OK;
 }
 
 static muster_status program_run(muster_worker *worker, mst_graph_program *program, mst_graph_program_rank *rank,
@@ -223,7 +225,8 @@ static muster_status program_run(muster_worker *worker, mst_graph_program *progr
     MUSTER_TRY(instance_find(program, rank, given, out, updates, &instance));
     MUSTER_TRY(bases_move(worker, program, instance, given, out, updates));
     if (program->checked) return steps_run_checked(worker, instance);
-    return program->observed ? steps_observe(worker, program, instance) : steps_run(worker, instance);
+    MUSTER_TRY(program->observed ? steps_observe(worker, program, instance) : steps_run(worker, instance));
+    return program->pass ? mst_pass_run(worker, program, instance, given, updates) : MUSTER_OK;
 }
 
 muster_status mst_graph_program_run(muster_worker *worker, mst_graph_program *program, const muster_tensor *given, const muster_tensor *out,
@@ -275,6 +278,7 @@ void mst_graph_program_destroy(void *user) {
     }
     mst_free(program->ranks);
     mst_fused_close(program->fused);
+    mst_pass_drop(program);
     mst_free(program->titles);
     mst_free(program->groups);
     mst_free(program->group_of);

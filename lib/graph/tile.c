@@ -59,3 +59,8 @@ void mst_tile_run(const mst_tile_program *p) {
         addresses_move(p, d, 1);
     }
 }
+
+void mst_tile_run_first(mst_tile_program *p, int64_t count) {
+    p->count = p->shape[p->axis] = count;
+    mst_tile_run(p);
+}

@@ -260,7 +260,9 @@ static muster_status node_distribute(distributing *d, muster_expr *node, choice 
 static void find_used(distributing *d) {
     const mst_graph *graph = d->graph;
     for (int32_t i = 0; i < graph->outputs.count; i++) d->used[graph->outputs.items[i].node->id] = true;
-    for (int32_t i = 0; i < graph->updates.count; i++) d->used[graph->updates.items[i].node->id] = true;
+    for (int32_t i = 0; i < graph->updates.count; i++)
+        if (graph->updates.items[i].node) d->used[graph->updates.items[i].node->id] = true;
+    for (int32_t i = 0; i < graph->scalars.count; i++) d->used[graph->scalars.items[i].node->id] = true;
     for (int32_t id = d->count - 1; id >= 0; id--)
         for (int32_t i = 0; d->used[id] && i < graph->nodes[id]->input_count; i++) d->used[graph->nodes[id]->inputs[i]->id] = true;
 }
@@ -297,6 +299,13 @@ static mst_distribution update_distribution(const mst_graph *graph, const mst_gr
     return variable_distribution(port->variable, port->node->type.ndim && mst_axis_has_rows(graph, &port->node->type, 0));
 }
 
+/* A gradient is summed by the pass that makes the update. If every worker has it, every worker makes
+ * the update. */
+static mst_distribution gradient_distribution(const distributing *d, const mst_graph_port *port) {
+    const mst_distribution is = d->made[port->node->id].nodes[0]->distribution, update = update_distribution(d->graph, port);
+    return update.kind == MST_SAME && is.kind == MST_PARTIAL && is.op == MUSTER_SUM ? is : update;
+}
+
 static muster_status port_distribute(distributing *d, mst_graph_port *port, mst_distribution wanted) {
     muster_expr *node = value_convert(d, &d->made[port->node->id], wanted);
     if (mst_node_is_error(node)) return d->graph->latest;
@@ -319,8 +328,15 @@ static muster_status distribute_all(distributing *d) {
         mst_graph_port *port = &graph->outputs.items[i];
         status = port_distribute(d, port, output_distribution(d, d->made[port->node->id].nodes[0]));
     }
-    for (int32_t i = 0; status == MUSTER_OK && i < graph->updates.count; i++)
-        status = port_distribute(d, &graph->updates.items[i], update_distribution(graph, &graph->updates.items[i]));
+    for (int32_t i = 0; status == MUSTER_OK && i < graph->updates.count; i++) {
+        mst_graph_port *port = &graph->updates.items[i];
+        if (port->pass == MST_PORT_ALONE)
+            status = port_distribute(d, port, update_distribution(graph, port));
+        else if (port->pass == MST_PORT_GRADIENT)
+            status = port_distribute(d, port, gradient_distribution(d, port));
+    }
+    for (int32_t i = 0; status == MUSTER_OK && i < graph->scalars.count; i++)
+        status = port_distribute(d, &graph->scalars.items[i], MST_DISTRIBUTED_SAME);
     mst_free(inputs);
     mst_free(tables);
     return status;

@@ -18,6 +18,7 @@ static int32_t axis_of(const mst_graph *graph, const mst_type *type) {
 muster_status mst_update_rules_cut(mst_graph *graph) {
     for (int32_t e = 0; graph->rules && e < graph->rules->entry_count; e++) {
         const mst_update_rule_entry *entry = &graph->rules->entries[e];
+        if (graph->updates.items[entry->update].pass != MST_PORT_ALONE) continue; /* each device updates a piece of all parameters */
         for (int32_t s = 0; s < entry->state_count; s++) {
             const mst_update_rule_state *state = &entry->states[s];
             const int32_t axis = axis_of(graph, &state->node->type);

@@ -43,10 +43,11 @@ typedef struct mst_update_rule_entry {
     int32_t call; /* the index */
     muster_variable *variable;
     muster_expr *parameter;
-    muster_expr *gradient; /* as the program wrote it */
-    muster_expr *clipped;  /* the same unless the call clips */
-    muster_dtype real;     /* of the computation and the states */
-    int32_t state_count;   /* without "step" */
+    muster_expr *gradient;   /* as the program wrote it */
+    muster_expr *clipped;    /* the same unless the call clips */
+    muster_expr *simplified; /* the same, as the graph is compiled */
+    muster_dtype real;       /* of the computation and the states */
+    int32_t state_count;     /* without "step" */
     mst_update_rule_state states[MST_UPDATE_RULE_STATES];
     int32_t update; /* the index of the parameter's update in the graph */
 } mst_update_rule_entry;

@@ -1,0 +1,220 @@
+/* Which updates one pass can make: those of rules whose gradients are not clipped. */
+#include "pass_private.h"
+
+#include <string.h>
+
+/* ---- the group of a rule ---- */
+
+typedef struct pass_making {
+    mst_graph_program *program;
+    const mst_update_rule_entry *entry;
+    mst_pass_rule *rule;
+    mst_fused_group *group;
+} pass_making;
+
+/* The operand or member that the node is, or could be: false if the group cannot have it. */
+static bool operand_kind(const pass_making *m, const muster_expr *node, mst_pass_value *value) {
+    *value = (mst_pass_value){.kind = MST_PASS_SCALAR};
+    if (node == m->entry->simplified)
+        value->kind = MST_PASS_GRADIENT;
+    else if (node == m->entry->parameter)
+        value->kind = MST_PASS_PARAMETER;
+    else if (node->type.ndim == 0 && m->entry->parameter->type.ndim > 0)
+        return true;
+    else {
+        value->kind = MST_PASS_STATE;
+        for (int32_t s = 0; s < m->entry->state_count; s++)
+            if (node == m->entry->states[s].node) {
+                value->index = s;
+                return true;
+            }
+        return false;
+    }
+    return true;
+}
+
+static bool operand_add(pass_making *m, muster_expr *node, mst_pass_value value) {
+    mst_fused_group *group = m->group;
+    for (int32_t i = 0; i < group->operand_count; i++)
+        if (group->operands[i] == node) return true;
+    if (group->operand_count == MST_GROUP_OPERANDS) return false;
+    m->rule->operands[group->operand_count] = value;
+    group->operands[group->operand_count++] = node;
+    return true;
+}
+
+/* In the order of their numbers, as members are. */
+static bool member_add(mst_fused_group *group, muster_expr *node) {
+    int32_t at = group->member_count;
+    for (int32_t i = 0; i < group->member_count; i++)
+        if (group->members[i] == node) return true;
+    if (group->member_count == MST_GROUP_MEMBERS) return false;
+    for (; at > 0 && group->members[at - 1]->id > node->id; at--) group->members[at] = group->members[at - 1];
+    group->members[at] = node;
+    group->member_count++;
+    return true;
+}
+
+/* Everything between the new values and the operands. The nodes wait in `pending`. */
+static bool group_fill(pass_making *m, muster_expr *const *roots, int32_t count) {
+    muster_expr *pending[MST_GROUP_MEMBERS * MST_GRAPH_OPERANDS];
+    int32_t waiting = 0;
+    mst_pass_value value;
+    for (int32_t r = 0; r < count; r++) pending[waiting++] = roots[r];
+    while (waiting) {
+        muster_expr *node = pending[--waiting];
+        const int32_t before = m->group->member_count;
+        if (operand_kind(m, node, &value)) {
+            if (!operand_add(m, node, value)) return false;
+            continue;
+        }
+        if (!node->op->elementwise || !mst_same_dims(&node->type, &m->entry->parameter->type) || !member_add(m->group, node)) return false;
+        if (m->group->member_count == before) continue;
+        for (int32_t i = 0; i < node->input_count; i++)
+            if (!mst_node_is_number(node->inputs[i])) pending[waiting++] = node->inputs[i];
+    }
+    return true;
+}
+
+/* The roots are results; each is a member. */
+static bool results_find(pass_making *m, muster_expr *const *roots, int32_t count) {
+    mst_fused_group *group = m->group;
+    for (int32_t i = 0; i < group->member_count; i++)
+        for (int32_t r = 0; r < count; r++) {
+            if (group->members[i] != roots[r]) continue;
+            if (group->result_count == MST_GROUP_RESULTS) return false;
+            m->rule->results[group->result_count] = (mst_pass_value){.kind = r == 0 ? MST_PASS_PARAMETER : MST_PASS_STATE, .index = r - 1};
+            group->results[group->result_count++] = i;
+            break;
+        }
+    return group->result_count == count;
+}
+
+static bool rule_find(pass_making *m) {
+    const mst_graph *graph = m->program->graph;
+    const mst_update_rule_entry *entry = m->entry;
+    muster_expr *roots[1 + MST_UPDATE_RULE_STATES] = {graph->updates.items[entry->update].node};
+    if (graph->rules->calls[entry->call].options.clip_norm > 0 || entry->gradient->type.dtype != entry->parameter->type.dtype) return false;
+    for (int32_t s = 0; s < entry->state_count; s++) roots[1 + s] = graph->updates.items[entry->states[s].update].node;
+    return group_fill(m, roots, 1 + entry->state_count) && results_find(m, roots, 1 + entry->state_count);
+}
+
+/* ---- the program ---- */
+
+static muster_status scalars_add(mst_graph *graph, mst_pass_rule *rule, const mst_fused_group *group) {
+    for (int32_t i = 0; i < group->operand_count; i++) {
+        if (rule->operands[i].kind != MST_PASS_SCALAR) continue;
+        int32_t at = 0;
+        while (at < graph->scalars.count && graph->scalars.items[at].written != group->operands[i]) at++;
+        if (at == graph->scalars.count) {
+            MUSTER_TRY(mst_grow((void **)&graph->scalars.items, &graph->scalars.capacity, at + 1, sizeof *graph->scalars.items,
+                                "muster_graph_compile"));
+            graph->scalars.items[graph->scalars.count++] =
+                (mst_graph_port){.name = "", .node = group->operands[i], .written = group->operands[i]};
+        }
+        rule->operands[i].index = at;
+    }
+    return MUSTER_OK;
+}
+
+static int32_t variable_number(const mst_graph *graph, const muster_variable *variable) {
+    for (int32_t v = 0; v < graph->variables.count; v++)
+        if (graph->variables.items[v].variable == variable) return v;
+    return -1;
+}
+
+static muster_status rule_take(mst_graph_program *program, mst_pass_rule *rule, const mst_fused_group *group) {
+    mst_graph *graph = program->graph;
+    const mst_update_rule_entry *entry = &graph->rules->entries[rule->entry];
+    MUSTER_TRY(scalars_add(graph, rule, group));
+    rule->parameter = variable_number(graph, entry->variable);
+    for (int32_t s = 0; s < entry->state_count; s++) rule->states[s] = variable_number(graph, entry->states[s].variable);
+    graph->updates.items[entry->update].pass = MST_PORT_GRADIENT;
+    graph->updates.items[entry->update].node = entry->simplified;
+    for (int32_t s = 0; s < entry->state_count; s++) {
+        graph->updates.items[entry->states[s].update].pass = MST_PORT_STATE;
+        graph->updates.items[entry->states[s].update].node = NULL;
+    }
+    return MUSTER_OK;
+}
+
+/* An insertion that keeps the order of equal dtypes. */
+static mst_pass_rule *rule_place(mst_graph_program *program, int32_t entry) {
+    mst_pass *pass = program->pass;
+    const muster_dtype dtype = program->graph->rules->entries[entry].parameter->type.dtype;
+    int32_t at = pass->count++;
+    for (; at > 0 && mst_pass_dtype(program, &pass->rules[at - 1]) > dtype; at--) {
+        pass->rules[at] = pass->rules[at - 1];
+        program->pass_groups[at] = program->pass_groups[at - 1];
+    }
+    pass->rules[at] = (mst_pass_rule){.entry = entry};
+    program->pass_groups[at] = (mst_fused_group){.member_count = 0};
+    return &pass->rules[at];
+}
+
+static void rule_forget(mst_graph_program *program, const mst_pass_rule *rule) {
+    mst_pass *pass = program->pass;
+    const int32_t at = (int32_t)(rule - pass->rules);
+    pass->count--;
+    for (int32_t i = at; i < pass->count; i++) {
+        pass->rules[i] = pass->rules[i + 1];
+        program->pass_groups[i] = program->pass_groups[i + 1];
+    }
+}
+
+muster_status mst_pass_find(mst_graph_program *program) {
+    const mst_update_rules *rules = program->graph->rules;
+    if (!rules || !rules->entry_count) return MUSTER_OK;
+    const size_t count = (size_t)rules->entry_count;
+    program->pass = mst_alloc(sizeof *program->pass);
+    program->pass_groups = mst_alloc(count * sizeof *program->pass_groups);
+    if (program->pass) program->pass->rules = mst_alloc(count * sizeof *program->pass->rules);
+    if (!program->pass || !program->pass_groups || !program->pass->rules)
+        return mst_out_of_memory("muster_graph_compile", (int64_t)(count * sizeof *program->pass_groups));
+    for (int32_t e = 0; e < rules->entry_count; e++) {
+        mst_pass_rule *rule = rule_place(program, e);
+        mst_fused_group *group = &program->pass_groups[rule - program->pass->rules];
+        pass_making m = {.program = program, .entry = &rules->entries[e], .rule = rule, .group = group};
+        if (rule_find(&m))
+            MUSTER_TRY(rule_take(program, rule, group));
+        else
+            rule_forget(program, rule);
+    }
+    if (!program->pass->count) mst_pass_drop(program);
+    return MUSTER_OK;
+}
+
+/* No other node has these members; the groups stand behind those of the steps. */
+muster_status mst_pass_groups(mst_graph_program *program) {
+    int64_t capacity = 0;
+    mst_fused_group *groups = NULL;
+    const int32_t count = program->group_count + program->pass->count;
+    MUSTER_TRY(mst_grow((void **)&groups, &capacity, count, sizeof *groups, "muster_graph_compile"));
+    if (program->group_count) memcpy(groups, program->groups, (size_t)program->group_count * sizeof *groups);
+    for (int32_t i = 0; i < program->pass->count; i++) {
+        program->pass->rules[i].group = program->group_count + i;
+        groups[program->group_count + i] = program->pass_groups[i];
+    }
+    mst_free(program->groups);
+    program->groups = groups;
+    program->group_count = count;
+    return MUSTER_OK;
+}
+
+bool mst_pass_writes(const mst_graph_program *program, int32_t variable) {
+    for (int32_t i = 0; program->pass && i < program->pass->count; i++) {
+        const mst_pass_rule *rule = &program->pass->rules[i];
+        if (rule->parameter == variable) return true;
+        for (int32_t s = 0; s < program->graph->rules->entries[rule->entry].state_count; s++)
+            if (rule->states[s] == variable) return true;
+    }
+    return false;
+}
+
+void mst_pass_drop(mst_graph_program *program) {
+    if (program->pass) mst_free(program->pass->rules);
+    mst_free(program->pass);
+    mst_free(program->pass_groups);
+    program->pass = NULL;
+    program->pass_groups = NULL;
+}

@@ -1,0 +1,47 @@
+/* Updates of parameters in one pass. In a distributed graph the exchange of the gradients, the rule
+ * and the new values on every device are one collective (core/apply_request_impl.h), at the end of a run: what
+ * fails before leaves parameters and states as they were. The rule is a group, which runs on the part
+ * of the sum that is in the cache. */
+#ifndef MST_PASS_PRIVATE_H
+#define MST_PASS_PRIVATE_H
+
+#include "../program_private.h"
+#include "communicator_impl.h"
+#include "rules_private.h"
+
+/* What an operand or a result of the rule's group is. */
+typedef enum mst_pass_kind { MST_PASS_GRADIENT, MST_PASS_PARAMETER, MST_PASS_STATE, MST_PASS_SCALAR } mst_pass_kind;
+typedef struct mst_pass_value {
+    int8_t kind;   /* mst_pass_kind */
+    int32_t index; /* of a state: its number in the entry; of a scalar: its number in the graph */
+} mst_pass_value;
+
+/* The rule of one parameter. */
+typedef struct mst_pass_rule {
+    int32_t entry;     /* the number in the graph's table of rules */
+    int32_t group;     /* the number in the program */
+    int32_t parameter; /* the number of the variable */
+    int32_t states[MST_UPDATE_RULE_STATES];
+    mst_pass_value operands[MST_GROUP_OPERANDS], results[MST_GROUP_RESULTS];
+} mst_pass_rule;
+
+typedef struct mst_pass {
+    mst_pass_rule *rules; /* sorted by the dtype of the gradients: a collective has one dtype */
+    int32_t count;
+} mst_pass;
+
+static inline muster_dtype mst_pass_dtype(const mst_graph_program *program, const mst_pass_rule *rule) {
+    return program->graph->rules->entries[rule->entry].parameter->type.dtype;
+}
+static inline const mst_graph_port *mst_pass_port(const mst_graph_program *program, const mst_pass_rule *rule) {
+    return &program->graph->updates.items[program->graph->rules->entries[rule->entry].update];
+}
+/* Is the gradient a partial sum, so that each device updates a piece, and writes it everywhere? */
+static inline bool mst_pass_is_shared(const mst_graph_program *program, const mst_pass_rule *rule) {
+    return mst_pass_port(program, rule)->node->distribution.kind == MST_PARTIAL;
+}
+
+/* pass_states.c: every replica of the state gets the values of the devices that updated them. */
+muster_status mst_pass_join_state(const mst_graph_program *program, const mst_update_rule_state *state);
+
+#endif

@@ -1,0 +1,147 @@
+/* Running updates in one pass. */
+#include "op_impl.h"
+#include "pass_private.h"
+
+#include <string.h>
+
+enum { PASS_ALIGNMENT = 64 };
+
+/* The rule of one parameter, for an instance: a group over vectors. */
+struct mst_pass_run {
+    const mst_pass_rule *rule;
+    muster_tensor in[MST_GROUP_OPERANDS], out[MST_GROUP_RESULTS];
+    const muster_tensor *in_of[MST_GROUP_OPERANDS];
+    muster_tensor *out_of[MST_GROUP_RESULTS];
+    mst_tile_program *tile;
+    mst_fused_launch *launch;
+};
+
+/* ---- where gradients lie ---- */
+
+/* One block of scratch memory for the gradients of each dtype, which are one vector. */
+muster_status mst_pass_targets(muster_worker *worker, const mst_graph_program *program, const muster_tensor *given,
+                               muster_tensor *updates) {
+    const mst_pass *pass = program->pass;
+    int64_t bytes = 0;
+    for (int32_t i = 0; i < pass->count; i++) {
+        const muster_tensor *parameter = &given[program->input_count + pass->rules[i].parameter];
+        bytes += (muster_tensor_bytes(*parameter) + PASS_ALIGNMENT - 1) / PASS_ALIGNMENT * PASS_ALIGNMENT;
+    }
+    const muster_tensor block = muster_worker_scratch(worker, MUSTER_U8, 1, (const int64_t[]){bytes ? bytes : 1});
+    MUSTER_TRY(mst_op_check(worker, &block, "muster_function_call", "scratch memory for gradients"));
+    char *at = muster_tensor_address(block);
+    for (int32_t i = 0; i < pass->count; i++) {
+        const muster_tensor *parameter = &given[program->input_count + pass->rules[i].parameter];
+        muster_tensor gradient = muster_tensor_make(mst_pass_dtype(program, &pass->rules[i]), at, parameter->ndim, parameter->shape);
+        gradient.device = block.device;
+        updates[program->graph->rules->entries[pass->rules[i].entry].update] = gradient;
+        at += (muster_tensor_bytes(gradient) + PASS_ALIGNMENT - 1) / PASS_ALIGNMENT * PASS_ALIGNMENT;
+    }
+    return MUSTER_OK;
+}
+
+/* ---- the rules of an instance ---- */
+
+static muster_status run_make(const mst_graph_program *program, int32_t rank, mst_instance *instance, struct mst_pass_run *run) {
+    const mst_pass_rule *rule = run->rule;
+    const mst_fused_group *group = &program->groups[rule->group];
+    const int64_t step = MST_APPLY_STEP / (int64_t)muster_dtype_size(mst_pass_dtype(program, rule));
+    for (int32_t i = 0; i < group->operand_count; i++) {
+        if (rule->operands[i].kind == MST_PASS_SCALAR) {
+            const muster_expr *scalar = program->graph->scalars.items[rule->operands[i].index].node;
+            run->in_of[i] = &instance->tensors[program->position[scalar->id]];
+            continue;
+        }
+        run->in[i] = muster_tensor_make(group->operands[i]->type.dtype, NULL, 1, &step);
+        run->in[i].device = instance->device;
+        run->in_of[i] = &run->in[i];
+    }
+    for (int32_t r = 0; r < group->result_count; r++) {
+        run->out[r] = muster_tensor_make(group->members[group->results[r]]->type.dtype, NULL, 1, &step);
+        run->out[r].device = instance->device;
+        run->out_of[r] = &run->out[r];
+    }
+    MUSTER_TRY(mst_fused_launch_make(&instance->memory, program->fused, rank, rule->group, group, run->in_of, run->out_of, &run->launch));
+    return run->launch ? MUSTER_OK : mst_tile_make(&instance->memory, group, run->in_of, run->out_of, &run->tile);
+}
+
+muster_status mst_pass_prepare(const mst_graph_program *program, int32_t rank, mst_instance *instance) {
+    if (!program->pass) return MUSTER_OK;
+    instance->device = rank;
+    instance->pass = mst_arena_take(&instance->memory, (size_t)program->pass->count * sizeof *instance->pass);
+    instance->segments = mst_arena_take(&instance->memory, (size_t)program->pass->count * sizeof *instance->segments);
+    if (!instance->pass || !instance->segments) return mst_out_of_memory("muster_function_call", (int64_t)sizeof *instance->pass);
+    for (int32_t i = 0; i < program->pass->count; i++) {
+        instance->pass[i].rule = &program->pass->rules[i];
+        MUSTER_TRY(run_make(program, rank, instance, &instance->pass[i]));
+    }
+    return MUSTER_OK;
+}
+
+/* ---- the pass ---- */
+
+typedef struct pass_context {
+    const mst_graph_program *program;
+    struct mst_pass_run *runs; /* of the segments */
+    const muster_tensor *variables;
+} pass_context;
+
+static char *value_address(const pass_context *c, const mst_pass_rule *rule, mst_pass_value value, const mst_apply_part *part, bool after) {
+    if (value.kind == MST_PASS_GRADIENT) return (char *)(uintptr_t)part->gradient;
+    if (value.kind == MST_PASS_PARAMETER) return after ? part->after : (char *)(uintptr_t)part->before;
+    const muster_tensor *state = &c->variables[rule->states[value.index]];
+    return (char *)muster_tensor_address(*state) + part->first * (int64_t)muster_dtype_size(state->dtype);
+}
+
+static muster_status rule_apply(void *context, muster_worker *worker, const mst_apply_part *part) {
+    const pass_context *c = context;
+    struct mst_pass_run *run = &c->runs[part->segment];
+    const mst_fused_group *group = &c->program->groups[run->rule->group];
+    for (int32_t i = 0; i < group->operand_count; i++)
+        if (run->rule->operands[i].kind != MST_PASS_SCALAR)
+            run->in[i].data = value_address(c, run->rule, run->rule->operands[i], part, false);
+    for (int32_t r = 0; r < group->result_count; r++) run->out[r].data = value_address(c, run->rule, run->rule->results[r], part, true);
+    if (run->launch) return mst_fused_launch_run_first(worker, run->launch, part->count);
+    mst_tile_run_first(run->tile, part->count);
+    return MUSTER_OK;
+}
+
+/* The rules from `first` on that have one dtype: one collective. */
+static muster_status pass_run_dtype(muster_worker *worker, const mst_graph_program *program, mst_instance *instance,
+                                    const muster_tensor *variables, const muster_tensor *updates, int32_t first, int32_t count) {
+    const mst_pass_rule *rules = &program->pass->rules[first];
+    const muster_dtype dtype = mst_pass_dtype(program, rules);
+    const int64_t size = (int64_t)muster_dtype_size(dtype);
+    char *begin = muster_tensor_address(updates[program->graph->rules->entries[rules[0].entry].update]), *end = begin;
+    for (int32_t i = 0; i < count; i++) {
+        const muster_tensor *gradient = &updates[program->graph->rules->entries[rules[i].entry].update];
+        const muster_tensor *parameter = &variables[rules[i].parameter];
+        char *address = muster_tensor_address(*gradient);
+        end = address + muster_tensor_bytes(*gradient);
+        instance->segments[first + i] = (mst_apply_segment){.offset = (address - begin) / size,
+                                                            .count = muster_tensor_count(*parameter),
+                                                            .parameter = muster_tensor_address(*parameter),
+                                                            .gradient = address,
+                                                            .local = !mst_pass_is_shared(program, &rules[i])};
+    }
+    const int64_t length = (end - begin) / size;
+    pass_context context = {.program = program, .runs = &instance->pass[first], .variables = variables};
+    mst_apply_request request = {.gradients = muster_tensor_make(dtype, begin, 1, &length),
+                                 .segments = &instance->segments[first],
+                                 .segment_count = count,
+                                 .function = rule_apply,
+                                 .context = &context};
+    request.gradients.device = instance->device;
+    return mst_worker_all_reduce_apply(worker, NULL, &request);
+}
+
+muster_status mst_pass_run(muster_worker *worker, const mst_graph_program *program, mst_instance *instance, const muster_tensor *given,
+                           const muster_tensor *updates) {
+    const mst_pass *pass = program->pass;
+    for (int32_t first = 0, end; first < pass->count; first = end) {
+        end = first + 1;
+        while (end < pass->count && mst_pass_dtype(program, &pass->rules[end]) == mst_pass_dtype(program, &pass->rules[first])) end++;
+        MUSTER_TRY(pass_run_dtype(worker, program, instance, given + program->input_count, updates, first, end - first));
+    }
+    return MUSTER_OK;
+}
