@@ -116,8 +116,8 @@ MUSTER_API muster_status muster_graph_update(muster_graph *graph, muster_variabl
 /* What a reduction over rows means on several devices. */
 typedef int32_t muster_graph_meaning;
 enum muster_graph_meaning_value {
-    /* What one device with all rows would compute, whatever the number of devices: Muster shares the
-     * work out, and exchanges values between the devices where that needs it
+    /* What one device with all rows would compute, whatever the number of devices: Muster shares
+     * the work out, and exchanges values between the devices where that needs it
      * (docs/devices-together.md). */
     MUSTER_ONE_DEVICE = 0,
     /* Each worker computes from its own rows; outputs and updates are collected by their modes. */

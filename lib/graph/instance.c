@@ -52,7 +52,8 @@ static muster_status sizes_refuse(const mst_graph_program *program, int32_t i, c
                      port->name, mst_type_text(program->graph, &port->node->type, expected), shape_print(given, received));
 }
 
-/* Of a distributed program the rows are those of all workers, and each has its part of what is cut. */
+/* Of a distributed program the rows are those of all workers, and each has its part of what is cut.
+ * */
 static void local_shape(const mst_graph_program *program, const mst_instance *instance, const muster_expr *node, int64_t *shape) {
     mst_local_shape(program->graph, &node->type, node->distribution, instance->sizes, &instance->sharing, shape);
 }

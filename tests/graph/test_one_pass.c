@@ -1,5 +1,5 @@
-/* The updates of rules on several devices: one pass over memory, with the exchange of the gradients,
- * gives the bits that the same updates give one after the other. */
+/* The updates of rules on several devices: one pass over memory, with the exchange of the
+ * gradients, gives the bits that the same updates give one after the other. */
 #include "base_machine.h"
 #include "graph_fixture.h"
 #include "muster/rule.h"

@@ -130,8 +130,8 @@ static void every_rule_describes_its_states(void **state) {
     assert_int_equal(checked, 12);
 }
 
-/* 50 steps, and 50 more in a runtime with another number of devices, and with the parameter split in
- * another way, are 100 steps: the bits. */
+/* 50 steps, and 50 more in a runtime with another number of devices, and with the parameter split
+ * in another way, are 100 steps: the bits. */
 static void training_goes_on_at_another_number_of_devices(void **state) {
     int32_t checked = 0;
     (void)state;

@@ -299,8 +299,8 @@ static mst_distribution update_distribution(const mst_graph *graph, const mst_gr
     return variable_distribution(port->variable, port->node->type.ndim && mst_axis_has_rows(graph, &port->node->type, 0));
 }
 
-/* A gradient is summed by the pass that makes the update. If every worker has it, every worker makes
- * the update. */
+/* A gradient is summed by the pass that makes the update. If every worker has it, every worker
+ * makes the update. */
 static mst_distribution gradient_distribution(const distributing *d, const mst_graph_port *port) {
     const mst_distribution is = d->made[port->node->id].nodes[0]->distribution, update = update_distribution(d->graph, port);
     return update.kind == MST_SAME && is.kind == MST_PARTIAL && is.op == MUSTER_SUM ? is : update;

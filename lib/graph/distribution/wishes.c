@@ -20,12 +20,14 @@ static bool has_rows(const muster_expr *node) {
 static void updates_wish(const mst_graph *graph, mst_distribution *wishes) {
     for (int32_t i = 0; i < graph->updates.count; i++) {
         const int32_t axis = muster_variable_split_axis(graph->updates.items[i].variable);
-        if (axis >= 0) wishes[graph->updates.items[i].node->id] = MST_DISTRIBUTED_CUT(axis);
+        if (axis >= 0 && graph->updates.items[i].node) wishes[graph->updates.items[i].node->id] = MST_DISTRIBUTED_CUT(axis);
     }
     for (int32_t e = 0; graph->rules && e < graph->rules->entry_count; e++) {
         const mst_update_rule_entry *entry = &graph->rules->entries[e];
-        for (int32_t s = 0; s < entry->state_count; s++)
-            wishes[graph->updates.items[entry->states[s].update].node->id] = (mst_distribution){.kind = MST_LOCAL};
+        for (int32_t s = 0; s < entry->state_count; s++) {
+            const muster_expr *node = graph->updates.items[entry->states[s].update].node;
+            if (node) wishes[node->id] = (mst_distribution){.kind = MST_LOCAL};
+        }
     }
 }
 

@@ -1,7 +1,7 @@
 /* Updates of parameters in one pass. In a distributed graph the exchange of the gradients, the rule
- * and the new values on every device are one collective (core/apply_request_impl.h), at the end of a run: what
- * fails before leaves parameters and states as they were. The rule is a group, which runs on the part
- * of the sum that is in the cache. */
+ * and the new values on every device are one collective (core/apply_request_impl.h), at the end of
+ * a run: what fails before leaves parameters and states as they were. The rule is a group, which
+ * runs on the part of the sum that is in the cache. */
 #ifndef MST_PASS_PRIVATE_H
 #define MST_PASS_PRIVATE_H
 
