@@ -3,6 +3,7 @@
 #include "collective_limit.h"
 #include "collectives_muster.h"
 #include "gemm.h"
+#include "layers.h"
 #include "process.h"
 #include "training.h"
 
@@ -102,5 +103,6 @@ static bool update_row(const bench_options *options, const update_kind *kind) {
 bool bench_train(const bench_options *options) {
     bool ok = step_row(options);
     ok = update_row(options, &plain_update) && ok;
-    return update_row(options, &momentum_update) && ok;
+    ok = update_row(options, &momentum_update) && ok;
+    return bench_layers(options) && ok;
 }
