@@ -61,7 +61,7 @@ static int32_t exchanges_of(layout how, const sizes *s, exchange *list) {
         {"reduce_scatter", s->in},
         {"all_gather", s->in}, /* the parameter below */
     };
-    /* /* fc6 gives fc7 the columns that its rows need; fc7's result is a sum, and the gradient
+    /* fc6 gives fc7 the columns that its rows need; fc7's result is a sum, and the gradient
      * of it is gathered. fc8 is data parallel: its input by columns and the gradient of its
      * result are fewer than its gradients, of which each worker computes a part; the new
      * parameters are gathered. */
