@@ -86,7 +86,7 @@ static bool layers_block(void *self, const bench_block *block, double *ns, int64
 }
 
 bool bench_layers(const bench_options *options) {
-    static layers split, whole;
+    static layers split, replicated;
     bench_row row = {.name = "train: a step of fc6 to fc8 of AlexNet, batch 128, 2 devices",
                      .block = {1, 2, 0},
                      .round_count = 12,
@@ -94,11 +94,11 @@ bool bench_layers(const bench_options *options) {
                      .items_name = "samples/s"};
     if (!bench_wanted(options, row.name)) return true;
     bool ok = layers_open(&split, true);
-    ok = ok && layers_open(&whole, false);
+    ok = ok && layers_open(&replicated, false);
     if (ok) bench_muster_add(&row, "muster, split along columns", &split, layers_block);
-    if (ok) bench_add(&row, BENCH_PEER, "muster, data parallel", &whole, layers_block, NULL);
+    if (ok) bench_add(&row, BENCH_PEER, "muster, data parallel", &replicated, layers_block, NULL);
     bench_target_add(&row, BENCH_RATIO, "muster, data parallel", 0.95);
     ok = bench_run(&row, options) && ok;
     ok = layers_close(&split) && ok;
-    return layers_close(&whole) && ok;
+    return layers_close(&replicated) && ok;
 }

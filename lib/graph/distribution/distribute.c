@@ -171,6 +171,14 @@ static muster_expr *value_convert(const distributing *d, copies *value, mst_dist
 
 /* ---- the way of a node ---- */
 
+/* Of a gradient that is no partial sum every worker needs all, and makes the update of the whole
+ * parameter, at three or more passes over it; of a partial sum each makes its part. */
+static double update_cost(const distributing *d, const muster_expr *node, mst_distribution result) {
+    enum { PASSES = 3 };
+    const double bytes = bytes_of(d, &node->type);
+    return mst_exchange_bytes(result, MST_DISTRIBUTED_SAME, bytes, d->workers) + PASSES * bytes * (d->workers - 1) / d->workers;
+}
+
 static double way_cost(const distributing *d, const muster_expr *node, mst_distribution result, const mst_distribution *operands) {
     double cost = work_of(d, node);
     if (result.kind == MST_CUT) cost /= d->workers;
@@ -187,6 +195,7 @@ static double way_cost(const distributing *d, const muster_expr *node, mst_distr
     if (result.kind != MST_SAME && !parts) return INFINITY;
     mst_distribution needed = MST_DISTRIBUTED_SAME;
     const mst_distribution wish = d->wishes[node->id];
+    if (wish.kind == MST_PARTIAL && result.kind != MST_PARTIAL) return cost + update_cost(d, node, result);
     if (wish.kind == MST_CUT && mst_exchange_between(result, wish) >= 0) needed = wish;
     if (result.kind == MST_CUT && needed.kind == MST_SAME) return cost;
     cost += mst_exchange_bytes(result, needed, bytes_of(d, &node->type), d->workers);

@@ -1,8 +1,9 @@
-/* Wishes: in which part a value will be needed. The sweep over a graph sees the operands of a
- * node, not what becomes of its result. The gradient of a split parameter must arrive in the
- * parts of the parameter; from there one sweep backwards says which activations and gradients
- * before it are best in parts, so that a sum of partial values gives each worker its part at
- * once, rather than rows, which are exchanged again. */
+/* Wishes: in which distribution a value will be needed. The sweep over a graph sees the operands of
+ * a node, not what becomes of its result. The gradient of a split parameter must arrive in the
+ * parts of the parameter, and one that a pass over all updates sums (rules/pass_private.h) as a
+ * partial sum; from there one sweep backwards says which activations and gradients before it are
+ * best in parts, so that a sum of partial values gives each worker its part at once, rather than
+ * rows, which are exchanged again. */
 #include "../rules/rules_private.h"
 #include "distribution_private.h"
 #include "variable_impl.h"
@@ -20,6 +21,8 @@ static bool has_rows(const muster_expr *node) {
 static void updates_wish(const mst_graph *graph, mst_distribution *wishes) {
     for (int32_t i = 0; i < graph->updates.count; i++) {
         const int32_t axis = muster_variable_split_axis(graph->updates.items[i].variable);
+        if (axis < 0 && graph->updates.items[i].pass == MST_PORT_GRADIENT)
+            wishes[graph->updates.items[i].node->id] = MST_DISTRIBUTED_PARTIAL(MUSTER_SUM);
         if (axis >= 0 && graph->updates.items[i].node) wishes[graph->updates.items[i].node->id] = MST_DISTRIBUTED_CUT(axis);
     }
     for (int32_t e = 0; graph->rules && e < graph->rules->entry_count; e++) {
@@ -36,13 +39,15 @@ void mst_graph_wish(const mst_graph *graph, const bool *used, int32_t count, mst
     updates_wish(graph, wishes);
     for (int32_t id = count - 1; id >= 0; id--) {
         const muster_expr *node = graph->nodes[id];
-        if (!used[id] || wishes[id].kind != MST_CUT || node->input_count > MST_GRAPH_OPERANDS) continue;
+        if (!used[id] || wishes[id].kind == MST_LOCAL || node->input_count > MST_GRAPH_OPERANDS) continue;
         if (!mst_has_result_in(node, wishes[id], 0, operands)) continue;
         for (int32_t i = 0; i < node->input_count; i++) {
             const muster_expr *operand = node->inputs[i];
-            /* Other parts of a parameter than its own would be exchanged. */
-            const bool kept = !mst_node_is(node, MST_OPERATOR_matmul) || has_rows(operand);
-            if (operands[i].kind == MST_CUT && kept && !is_leaf(operand) && wishes[operand->id].kind == MST_LOCAL)
+            /* Other parts of a parameter than its own would be exchanged, and rows are parts
+             * rather than partial sums. */
+            const bool partial = wishes[id].kind == MST_PARTIAL;
+            const bool kept = partial ? !has_rows(operand) : !mst_node_is(node, MST_OPERATOR_matmul) || has_rows(operand);
+            if (operands[i].kind == wishes[id].kind && kept && !is_leaf(operand) && wishes[operand->id].kind == MST_LOCAL)
                 wishes[operand->id] = operands[i];
         }
     }
