@@ -45,6 +45,9 @@ typedef struct mst_instance {
     muster_tensor *given;   /* [inputs + variables] */
     muster_tensor *targets; /* [outputs + updates]; "no tensor": an output that is not wanted */
     int64_t arena_bytes;
+    /* Where memory must not grow during a run, else 0: scratch memory that steps may take, and the
+     * bytes of what is exchanged, for which a run has to ask the collectives once. */
+    int64_t room, exchanged;
     muster_tensor none;     /* no tensor: for results that are not wanted */
     muster_tensor *tensors; /* by position */
     mst_graph_program_step *steps;

@@ -1,5 +1,5 @@
 /* Running a program: the body of a compiled function. */
-#include "muster/communicator.h"
+#include "communicator_impl.h"
 #include "observe_private.h"
 #include "op_impl.h"
 #include "variable_impl.h"
@@ -80,6 +80,14 @@ static muster_status bases_move(muster_worker *worker, const mst_graph_program *
             muster_worker_scratch(worker, MUSTER_U8, 1, (const int64_t[]){instance->arena_bytes ? instance->arena_bytes : 1});
         MUSTER_TRY(mst_op_check(worker, &arena, "muster_function_call", "scratch memory"));
         base_move(instance, MST_BASE_ARENA, &arena);
+    }
+    if (instance->room) {
+        const int64_t mark = muster_worker_scratch_mark(worker);
+        const muster_tensor room = muster_worker_scratch(worker, MUSTER_U8, 1, &instance->room);
+        MUSTER_TRY(mst_op_check(worker, &room, "muster_function_call", "scratch memory"));
+        MUSTER_TRY(muster_worker_scratch_release(worker, mark));
+        if (instance->exchanged) MUSTER_TRY(mst_worker_reserve(worker, instance->exchanged));
+        instance->exchanged = 0;
     }
     for (int32_t i = 0; i < program->input_count + program->variable_count; i++) base_move(instance, mst_base_input(program, i), &given[i]);
     for (int32_t o = 0; o < program->output_count; o++)

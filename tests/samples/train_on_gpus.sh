@@ -1,6 +1,6 @@
 #!/bin/sh
 # The training program on the simulated machine: after some steps its parameters are those of two CPU devices, up to the order of sums; also
-# those of the expressions.
+# those of the expressions, whole and split.
 # usage: train_on_gpus.sh TRAIN PYTHON DATA LIBRARIES
 set -eu
 train=$1 python=$2 data=$3
@@ -14,4 +14,5 @@ for devices in host:2 cuda:2 cuda@0+0; do
     "$train" --by-hand --data "$data" --devices "$devices" --steps 5 --dump-params "$folder/$n" >"$folder/log" || { cat "$folder/log"; exit 1; }
 done
 "$train" --data "$data" --devices cuda:2 --steps 5 --dump-params "$folder/4" >"$folder/log" || { cat "$folder/log"; exit 1; }
-"$python" "$(dirname "$0")/compare_parameters.py" "$folder/1" "$folder/2" "$folder/3" "$folder/4"
+"$train" --split --data "$data" --devices cuda:2 --steps 5 --dump-params "$folder/5" >"$folder/log" || { cat "$folder/log"; exit 1; }
+"$python" "$(dirname "$0")/compare_parameters.py" "$folder/1" "$folder/2" "$folder/3" "$folder/4" "$folder/5"
