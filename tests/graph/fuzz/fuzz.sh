@@ -18,7 +18,7 @@ graph=$source/lib/graph base=$source/lib/base
 # parser never gets there.
 # shellcheck disable=SC2086 # the list of folders, none with blanks
 "$clang" -std=gnu11 -D_GNU_SOURCE -g -O1 -no-pie -fsanitize=fuzzer,address,undefined -fno-sanitize-recover=all -Wl,--unresolved-symbols=ignore-all \
-    -I"$source/include" -I"$graph" $headers -o "$folder/fuzz" "$here/fuzz_text.c" "$graph"/*.c "$graph"/operators/*.c "$graph"/distribution/*.c "$graph"/custom/*.c \
+    -I"$source/include" -I"$graph" $headers -o "$folder/fuzz" "$here/fuzz_text.c" "$graph"/*.c "$graph"/*/*.c \
     "$base/memory.c" "$base/allocator.c" "$base/options.c" "$base/owned.c" "$base/status.c" "$base/dtype.c" "$source/lib/ops/operation.c" 2>"$folder/warnings" ||
     { cat "$folder/warnings"; exit 1; }
 mkdir "$folder/corpus"
