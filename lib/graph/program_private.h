@@ -57,6 +57,7 @@ typedef struct mst_instance {
     char **addresses;          /* [bases]: where the base was in the last run */
     struct mst_pass_run *pass; /* [rules of the program's pass] */
     struct mst_apply_segment *segments;
+    bool *undefined;      /* by rule: the failed pass may have changed the parameter */
     int32_t device;       /* of the worker */
     mst_dead_range *dead; /* of a checked program */
     int32_t dead_count;

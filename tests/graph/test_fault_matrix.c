@@ -7,6 +7,7 @@
 #include "base_seed.h"
 #include "graph_fixture.h"
 #include "muster/operator.h"
+#include "muster/rule.h"
 
 #include <math.h>
 #include <stdatomic.h>
@@ -90,6 +91,7 @@ static const float start_w[COLUMNS][HIDDEN] = {{1, 2, 3, 4}, {0.5f, -1, 0.25f, 2
  * gradients. */
 static void step_open(step *s, const char *devices, int64_t fail_after_ns) {
     muster_graph *g;
+    muster_rule_options rule;
     const float zero = 0;
     stumbles.rank = stumbles.place = -1;
     s->runtime = open_runtime(devices, fail_after_ns);
@@ -105,9 +107,11 @@ static void step_open(step *s, const char *devices, int64_t fail_after_ns) {
     muster_expr *loss = muster_expr_parse(g, "mean(y * y) + sum(a) * 0", "y", y, "a", placed(x, 0));
     assert_ok(muster_gradient(loss, p, 2, gradients));
     assert_ok(muster_graph_output(g, "loss", placed(loss, 2), MUSTER_AUTO));
-    assert_ok(muster_graph_update(g, s->w, muster_expr_parse(g, "w - 0.1 * d", "d", placed(gradients[0], 3)), MUSTER_AUTO));
+    muster_rule_options_init(&rule);
+    rule.learning_rate = 0.1;
+    assert_ok(muster_graph_minimise(g, p, gradients, 1, MUSTER_SGD, &rule)); /* in one pass, behind all places */
     assert_ok(muster_graph_update(g, s->v, placed(muster_expr_parse(g, "v - 0.1 * d", "d", placed(gradients[1], 4)), 5), MUSTER_AUTO));
-    assert_ok(muster_graph_update(g, s->calls, muster_expr_parse(g, "c + 1", "c", calls), MUSTER_AUTO));
+    assert_ok(muster_graph_update(g, s->calls, placed(muster_expr_parse(g, "c + 1", "c", calls), 3), MUSTER_AUTO));
     assert_ok(muster_graph_compile(g, NULL, &s->function));
     assert_ok(muster_graph_destroy(g));
 }

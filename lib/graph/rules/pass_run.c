@@ -70,7 +70,9 @@ muster_status mst_pass_prepare(const mst_graph_program *program, int32_t rank, m
     instance->device = rank;
     instance->pass = mst_arena_take(&instance->memory, (size_t)program->pass->count * sizeof *instance->pass);
     instance->segments = mst_arena_take(&instance->memory, (size_t)program->pass->count * sizeof *instance->segments);
-    if (!instance->pass || !instance->segments) return mst_out_of_memory("muster_function_call", (int64_t)sizeof *instance->pass);
+    instance->undefined = mst_arena_take(&instance->memory, (size_t)program->pass->count * sizeof *instance->undefined);
+    if (!instance->pass || !instance->segments || !instance->undefined)
+        return mst_out_of_memory("muster_function_call", (int64_t)sizeof *instance->pass);
     for (int32_t i = 0; i < program->pass->count; i++) {
         instance->pass[i].rule = &program->pass->rules[i];
         MUSTER_TRY(run_make(program, rank, instance, &instance->pass[i]));
@@ -106,6 +108,23 @@ static muster_status rule_apply(void *context, muster_worker *worker, const mst_
     return MUSTER_OK;
 }
 
+/* The first parameter that the failed pass may have changed on some devices, or NULL. */
+static const char *undefined_name(const mst_graph_program *program, const mst_instance *instance, int32_t first, int32_t count) {
+    for (int32_t i = first; i < first + count; i++)
+        if (instance->undefined[i]) return program->graph->variables.items[program->pass->rules[i].parameter].name;
+    return NULL;
+}
+
+static muster_status pass_failed(muster_status status, const char *name) {
+    char message[MST_MESSAGE_SIZE];
+    if (!name) return status;
+    mst_error_save(message);
+    return mst_error(status,
+                     "%.300s; \"%.60s\" and what was updated with it may be new on some devices only: set the parameters and their "
+                     "states again",
+                     message, name);
+}
+
 /* The rules from `first` on that have one dtype: one collective. */
 static muster_status pass_run_dtype(muster_worker *worker, const mst_graph_program *program, mst_instance *instance,
                                     const muster_tensor *variables, const muster_tensor *updates, int32_t first, int32_t count) {
@@ -130,9 +149,11 @@ static muster_status pass_run_dtype(muster_worker *worker, const mst_graph_progr
                                  .segments = &instance->segments[first],
                                  .segment_count = count,
                                  .function = rule_apply,
-                                 .context = &context};
+                                 .context = &context,
+                                 .undefined = &instance->undefined[first]};
     request.gradients.device = instance->device;
-    return mst_worker_all_reduce_apply(worker, NULL, &request);
+    const muster_status status = mst_worker_all_reduce_apply(worker, NULL, &request);
+    return status == MUSTER_OK ? MUSTER_OK : pass_failed(status, undefined_name(program, instance, first, count));
 }
 
 muster_status mst_pass_run(muster_worker *worker, const mst_graph_program *program, mst_instance *instance, const muster_tensor *given,
