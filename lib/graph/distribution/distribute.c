@@ -10,183 +10,36 @@
 
 static const char where[] = "muster_graph_compile";
 
-/* A value may be needed in several distributions. */
-enum { COPIES = 4, WAYS = 8 };
-typedef struct copies {
-    muster_expr *nodes[COPIES]; /* the first is the one that was computed */
-    int32_t count;
-} copies;
-
-typedef struct distributing {
-    mst_graph *graph;
-    int32_t count, workers; /* count: of nodes when the sweep begins */
-    bool *used;
-    copies *made;             /* by the id before */
-    mst_distribution *wishes; /* by the id before: MST_CUT, or MST_LOCAL for none */
-    int64_t sizes[MST_SIZES];
-    /* With logical shards nothing may depend on the number of devices: only rows are cut, partial
-     * values are combined at once, and costs are those of as many workers as there are shards. */
-    bool shards;
-} distributing;
-
 /* ---- costs ---- */
-
-static double elements_of(const distributing *d, const mst_type *type) {
-    double elements = 1;
-    for (int32_t a = 0; a < type->ndim; a++) {
-        const int64_t size = mst_dim_value(d->graph, type->dims[a], d->sizes);
-        elements *= size < 0 ? 0x1p62 : (double)size;
-    }
-    return elements;
-}
-
-static double bytes_of(const distributing *d, const mst_type *type) {
-    return elements_of(d, type) * (double)muster_dtype_size(type->dtype);
-}
 
 /* What the node costs a worker to compute, as the bytes that it could receive meanwhile: a core
  * computes about 8 operations of a product while it receives a byte. */
-static double work_of(const distributing *d, const muster_expr *node) {
+static double work_of(const mst_distributing *d, const muster_expr *node) {
     enum { OPERATIONS_PER_BYTE = 8 };
     const mst_type *type = &node->type;
-    if (!mst_node_is(node, MST_OPERATOR_matmul)) return bytes_of(d, type);
+    if (!mst_node_is(node, MST_OPERATOR_matmul)) return mst_bytes_of(d, type);
     const mst_type *a = &node->inputs[0]->type;
-    return 2 * elements_of(d, type) * (double)mst_dim_value(d->graph, a->dims[a->ndim - 1], d->sizes) / OPERATIONS_PER_BYTE;
-}
-
-/* ---- a value in another distribution ---- */
-
-static muster_expr *node_with(const muster_expr *node, muster_expr *const *inputs, mst_distribution distribution) {
-    mst_graph *graph = node->graph;
-    muster_expr **copy = mst_arena_take(&graph->arena, (size_t)(node->input_count + 1) * sizeof *copy);
-    if (!copy) {
-        (void)mst_graph_fail(graph, MUSTER_OUT_OF_MEMORY, "%s: out of memory", where);
-        return graph->error;
-    }
-    for (int32_t i = 0; i < node->input_count; i++) copy[i] = inputs[i];
-    mst_draft draft = {.graph = graph,
-                       .op = node->op,
-                       .inputs = copy,
-                       .count = node->input_count,
-                       .values = (mst_graph_value *)(uintptr_t)node->values,
-                       .distribution = distribution};
-    draft.types[0] = node->type;
-    for (int32_t r = 1; r < node->op->results; r++) draft.types[r] = node->more[r - 1];
-    graph->origin = node->origin;
-    graph->origin.next = NULL;
-    muster_expr *made = mst_node_make(&draft);
-    if (!mst_node_is_error(made) && made != node) mst_node_inherit(made, node, true);
-    return made;
-}
-
-bool mst_has_result_in(const muster_expr *node, mst_distribution result, int32_t way, mst_distribution *operands) {
-    if (node->op->flags & MST_OPERATOR_UNIQUE) return false;
-    if (node->op->distribute) return node->op->distribute(node, result, way, operands);
-    return node->op->elementwise && mst_distribute_elementwise(node, result, way, operands);
-}
-
-/* Can the node compute its result in this distribution at once, from the operands as they are? */
-static bool is_made_again(const muster_expr *node, mst_distribution wanted) {
-    mst_distribution operands[WAYS * MST_GRAPH_OPERANDS];
-    if (node->input_count > WAYS * MST_GRAPH_OPERANDS) return false;
-    if (mst_node_is(node, MST_OPERATOR_input) || mst_node_is(node, MST_OPERATOR_parameter)) return false;
-    for (int32_t i = 0; i < node->input_count; i++)
-        if (node->inputs[i]->distribution.kind != MST_SAME) return false;
-    if (wanted.kind == MST_SAME) return true;
-    if (!mst_has_result_in(node, wanted, 0, operands)) return false;
-    for (int32_t i = 0; i < node->input_count; i++)
-        if (operands[i].kind != MST_SAME) return false;
-    return true;
-}
-
-static muster_expr *copy_in(const copies *value, mst_distribution wanted) {
-    for (int32_t c = 0; c < value->count; c++)
-        if (mst_same_distribution(value->nodes[c]->distribution, wanted)) return value->nodes[c];
-    return NULL;
-}
-
-/* A view, such as a transpose, costs nothing in another distribution if its operands have been
- * brought to the one that it needs there. inputs[] become these, if it is not NULL. */
-static bool is_viewed_again(const distributing *d, const copies *value, mst_distribution wanted, muster_expr **inputs) {
-    const muster_expr *node = d->graph->nodes[value - d->made];
-    mst_distribution operands[MST_GRAPH_OPERANDS];
-    if (!node->op->view || !node->input_count || node->input_count > MST_GRAPH_OPERANDS) return false;
-    for (int32_t i = 0; i < node->input_count; i++) operands[i] = MST_DISTRIBUTED_SAME;
-    if (wanted.kind != MST_SAME && !mst_has_result_in(node, wanted, 0, operands)) return false;
-    for (int32_t i = 0; i < node->input_count; i++) {
-        muster_expr *copy = copy_in(&d->made[node->inputs[i]->id], operands[i]);
-        if (!copy) return false;
-        if (inputs) inputs[i] = copy;
-    }
-    return true;
-}
-
-/* The cheapest way from a copy of the value to the distribution: the bytes; *from becomes the copy.
- * INFINITY: there is none. */
-static double conversion_cost(const distributing *d, const copies *value, mst_distribution wanted, int32_t *from) {
-    double best = INFINITY;
-    if (is_viewed_again(d, value, wanted, NULL)) return 0;
-    for (int32_t c = 0; c < value->count; c++) {
-        const muster_expr *node = value->nodes[c];
-        double cost = INFINITY;
-        if (mst_same_distribution(node->distribution, wanted) || is_made_again(node, wanted))
-            cost = 0;
-        else if (mst_exchange_between(node->distribution, wanted) >= 0)
-            cost = mst_exchange_bytes(node->distribution, wanted, bytes_of(d, &node->type), d->workers);
-        if (cost < best) {
-            best = cost;
-            *from = c;
-        }
-    }
-    return best;
-}
-
-static muster_expr *exchange_make(const muster_expr *node, mst_distribution wanted) {
-    mst_graph *graph = node->graph;
-    muster_expr *operand = (muster_expr *)(uintptr_t)node;
-    mst_draft draft = {.graph = graph,
-                       .op = mst_operators[mst_exchange_between(node->distribution, wanted)],
-                       .inputs = &operand,
-                       .count = 1,
-                       .distribution = wanted};
-    draft.types[0] = node->type;
-    graph->origin = node->origin;
-    graph->origin.next = NULL;
-    return mst_node_make(&draft);
-}
-
-static muster_expr *value_convert(const distributing *d, copies *value, mst_distribution wanted) {
-    int32_t from = 0;
-    muster_expr *inputs[MST_GRAPH_OPERANDS], *made = copy_in(value, wanted);
-    if (made) return made;
-    if (conversion_cost(d, value, wanted, &from) == (double)INFINITY) return d->graph->error;
-    const muster_expr *node = value->nodes[from];
-    if (is_viewed_again(d, value, wanted, inputs))
-        made = node_with(node, inputs, wanted);
-    else
-        made = is_made_again(node, wanted) ? node_with(node, node->inputs, wanted) : exchange_make(node, wanted);
-    if (!mst_node_is_error(made) && value->count < COPIES) value->nodes[value->count++] = made;
-    return made;
+    return 2 * mst_elements_of(d, type) * (double)mst_dim_value(d->graph, a->dims[a->ndim - 1], d->sizes) / OPERATIONS_PER_BYTE;
 }
 
 /* ---- the way of a node ---- */
 
 /* Of a gradient that is no partial sum every worker needs all, and makes the update of the whole
  * parameter, at three or more passes over it; of a partial sum each makes its part. */
-static double update_cost(const distributing *d, const muster_expr *node, mst_distribution result) {
+static double update_cost(const mst_distributing *d, const muster_expr *node, mst_distribution result) {
     enum { PASSES = 3 };
-    const double bytes = bytes_of(d, &node->type);
+    const double bytes = mst_bytes_of(d, &node->type);
     return mst_exchange_bytes(result, MST_DISTRIBUTED_SAME, bytes, d->workers) + PASSES * bytes * (d->workers - 1) / d->workers;
 }
 
-static double way_cost(const distributing *d, const muster_expr *node, mst_distribution result, const mst_distribution *operands) {
+static double way_cost(const mst_distributing *d, const muster_expr *node, mst_distribution result, const mst_distribution *operands) {
     double cost = work_of(d, node);
     if (result.kind == MST_CUT) cost /= d->workers;
     bool parts = result.kind == MST_CUT && mst_axis_has_rows(d->graph, &node->type, result.axis);
     for (int32_t i = 0; i < node->input_count; i++) {
         int32_t from = 0;
-        const copies *value = &d->made[node->inputs[i]->id];
-        const double bytes = conversion_cost(d, value, operands[i], &from);
+        const mst_copies *value = &d->made[node->inputs[i]->id];
+        const double bytes = mst_conversion_cost(d, value, operands[i], &from);
         parts = parts || value->nodes[0]->distribution.kind != MST_SAME;
         /* What the value cost includes the part that is wished. */
         if (bytes == (double)INFINITY || !mst_same_distribution(operands[i], d->wishes[node->inputs[i]->id])) cost += bytes;
@@ -198,7 +51,7 @@ static double way_cost(const distributing *d, const muster_expr *node, mst_distr
     if (wish.kind == MST_PARTIAL && result.kind != MST_PARTIAL) return cost + update_cost(d, node, result);
     if (wish.kind == MST_CUT && mst_exchange_between(result, wish) >= 0) needed = wish;
     if (result.kind == MST_CUT && needed.kind == MST_SAME) return cost;
-    cost += mst_exchange_bytes(result, needed, bytes_of(d, &node->type), d->workers);
+    cost += mst_exchange_bytes(result, needed, mst_bytes_of(d, &node->type), d->workers);
     if (result.kind != MST_PARTIAL) return cost;
     for (int32_t i = 0; i < node->input_count; i++) /* the work of products of parts is shared, too */
         if (operands[i].kind == MST_CUT) return cost - work_of(d, node) * (d->workers - 1) / d->workers;
@@ -210,7 +63,7 @@ typedef struct choice {
     mst_distribution result, *operands, *tried;
 } choice;
 
-static void try_way(const distributing *d, const muster_expr *node, mst_distribution result, choice *best) {
+static void try_way(const mst_distributing *d, const muster_expr *node, mst_distribution result, choice *best) {
     const double cost = way_cost(d, node, result, best->tried);
     if (!(cost < best->cost)) return;
     best->cost = cost;
@@ -220,12 +73,12 @@ static void try_way(const distributing *d, const muster_expr *node, mst_distribu
     best->tried = operands;
 }
 
-static void try_result(const distributing *d, const muster_expr *node, mst_distribution result, choice *best) {
-    for (int32_t way = 0; way < WAYS && mst_has_result_in(node, result, way, best->tried); way++) try_way(d, node, result, best);
+static void try_result(const mst_distributing *d, const muster_expr *node, mst_distribution result, choice *best) {
+    for (int32_t way = 0; way < MST_NODE_WAYS && mst_has_result_in(node, result, way, best->tried); way++) try_way(d, node, result, best);
 }
 
 /* Rows first: of equal costs the first is taken. */
-static void choose(const distributing *d, const muster_expr *node, choice *best) {
+static void choose(const mst_distributing *d, const muster_expr *node, choice *best) {
     static const int32_t reductions[] = {MUSTER_SUM, MUSTER_MAX, MUSTER_MIN, MUSTER_PROD};
     for (int32_t rows = 1; rows >= 0; rows--)
         for (int32_t a = 0; a < node->type.ndim; a++)
@@ -239,9 +92,9 @@ static void choose(const distributing *d, const muster_expr *node, choice *best)
     try_way(d, node, MST_DISTRIBUTED_SAME, best);
 }
 
-static muster_status node_distribute(distributing *d, muster_expr *node, choice *best, muster_expr **inputs) {
+static muster_status node_distribute(mst_distributing *d, muster_expr *node, choice *best, muster_expr **inputs) {
     mst_graph *graph = d->graph;
-    copies *made = &d->made[node->id];
+    mst_copies *made = &d->made[node->id];
     made->count = 1;
     if (mst_node_is(node, MST_OPERATOR_input) || mst_node_is(node, MST_OPERATOR_parameter)) {
         made->nodes[0] = node;
@@ -255,18 +108,18 @@ static muster_status node_distribute(distributing *d, muster_expr *node, choice 
         choose(d, node, best);
     }
     for (int32_t i = 0; i < node->input_count; i++) {
-        inputs[i] = value_convert(d, &d->made[node->inputs[i]->id], best->operands[i]);
+        inputs[i] = mst_value_convert(d, &d->made[node->inputs[i]->id], best->operands[i]);
         if (mst_node_is_error(inputs[i])) return graph->latest;
     }
-    made->nodes[0] = node_with(node, inputs, best->result);
+    made->nodes[0] = mst_node_with(node, inputs, best->result);
     if (d->shards && best->result.kind == MST_PARTIAL && !mst_node_is_error(made->nodes[0]))
-        made->nodes[0] = exchange_make(made->nodes[0], MST_DISTRIBUTED_SAME);
+        made->nodes[0] = mst_exchange_make(made->nodes[0], MST_DISTRIBUTED_SAME);
     return mst_node_is_error(made->nodes[0]) ? graph->latest : MUSTER_OK;
 }
 
 /* ---- the graph ---- */
 
-static void find_used(distributing *d) {
+static void find_used(mst_distributing *d) {
     const mst_graph *graph = d->graph;
     for (int32_t i = 0; i < graph->outputs.count; i++) d->used[graph->outputs.items[i].node->id] = true;
     for (int32_t i = 0; i < graph->updates.count; i++)
@@ -295,7 +148,7 @@ static void leaves_distribute(mst_graph *graph) {
 
 /* A value with rows goes to the caller row by row, a sum of partial values as one; all others are
  * brought to every worker first. */
-static mst_distribution output_distribution(const distributing *d, const muster_expr *node) {
+static mst_distribution output_distribution(const mst_distributing *d, const muster_expr *node) {
     const mst_distribution is = node->distribution;
     if (node->type.ndim && mst_dim_is_rows(d->graph, node->type.dims[0])) return MST_DISTRIBUTED_CUT(0);
     if (is.kind == MST_PARTIAL && !d->graph->runtime->logical_shards) return is;
@@ -310,19 +163,19 @@ static mst_distribution update_distribution(const mst_graph *graph, const mst_gr
 
 /* A gradient is summed by the pass that makes the update. If every worker has it, every worker
  * makes the update. */
-static mst_distribution gradient_distribution(const distributing *d, const mst_graph_port *port) {
+static mst_distribution gradient_distribution(const mst_distributing *d, const mst_graph_port *port) {
     const mst_distribution is = d->made[port->node->id].nodes[0]->distribution, update = update_distribution(d->graph, port);
     return update.kind == MST_SAME && is.kind == MST_PARTIAL && is.op == MUSTER_SUM ? is : update;
 }
 
-static muster_status port_distribute(distributing *d, mst_graph_port *port, mst_distribution wanted) {
-    muster_expr *node = value_convert(d, &d->made[port->node->id], wanted);
+static muster_status port_distribute(mst_distributing *d, mst_graph_port *port, mst_distribution wanted) {
+    muster_expr *node = mst_value_convert(d, &d->made[port->node->id], wanted);
     if (mst_node_is_error(node)) return d->graph->latest;
     port->node = node;
     return MUSTER_OK;
 }
 
-static muster_status distribute_all(distributing *d) {
+static muster_status distribute_all(mst_distributing *d) {
     mst_graph *graph = d->graph;
     int32_t most = 1;
     for (int32_t id = 0; id < d->count; id++)
@@ -353,7 +206,7 @@ static muster_status distribute_all(distributing *d) {
 
 muster_status mst_graph_distribute(mst_graph *graph, int64_t rows) {
     enum { NAMED_SIZE = 32 };
-    distributing d = {
+    mst_distributing d = {
         .graph = graph, .count = graph->node_count, .workers = graph->runtime->size, .shards = graph->runtime->logical_shards > 0};
     if (d.shards) d.workers = graph->runtime->logical_shards;
     for (int32_t s = 0; s < MST_SIZES; s++) d.sizes[s] = s == MST_SIZE_ROWS ? rows : NAMED_SIZE;

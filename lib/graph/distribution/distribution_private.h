@@ -22,6 +22,38 @@ double mst_exchange_bytes(mst_distribution from, mst_distribution to, double byt
 /* Is the node an exchange in which workers meet? */
 bool mst_node_exchanges(const muster_expr *node);
 
+/* ---- convert.c: the values of a graph that is being distributed ---- */
+
+/* A value may be needed in several distributions. */
+enum { MST_VALUE_COPIES = 4, MST_NODE_WAYS = 8 };
+typedef struct mst_copies {
+    muster_expr *nodes[MST_VALUE_COPIES]; /* the first is the one that was computed */
+    int32_t count;
+} mst_copies;
+
+typedef struct mst_distributing {
+    mst_graph *graph;
+    int32_t count, workers; /* count: of nodes when the sweep begins */
+    bool *used;
+    mst_copies *made;         /* by the id before */
+    mst_distribution *wishes; /* by the id before: MST_CUT, or MST_LOCAL for none */
+    int64_t sizes[MST_SIZES];
+    /* With logical shards nothing may depend on the number of devices: only rows are cut, partial
+     * values are combined at once, and costs are those of as many workers as there are shards. */
+    bool shards;
+} mst_distributing;
+
+double mst_elements_of(const mst_distributing *d, const mst_type *type);
+double mst_bytes_of(const mst_distributing *d, const mst_type *type);
+/* The same operation on other operands. The error node: out of memory. */
+muster_expr *mst_node_with(const muster_expr *node, muster_expr *const *inputs, mst_distribution distribution);
+/* The cheapest way from a copy of the value to the distribution: the bytes; *from becomes the copy.
+ * INFINITY: there is none. */
+double mst_conversion_cost(const mst_distributing *d, const mst_copies *value, mst_distribution wanted, int32_t *from);
+muster_expr *mst_exchange_make(const muster_expr *node, mst_distribution wanted);
+/* The value in this distribution, which becomes one of its copies. */
+muster_expr *mst_value_convert(const mst_distributing *d, mst_copies *value, mst_distribution wanted);
+
 /* ---- report.c ---- */
 
 enum { MST_DISTRIBUTION_TEXT = 24 };
