@@ -386,7 +386,7 @@ static muster_status group_prepare(const making *m, mst_graph_program_step *step
 /* A device must not allocate memory while a collective is in flight on it, so the scratch memory of
  * all steps is taken before the first: an exchange needs copies of its operand and of its result,
  * and so do other operations, which may compute in a wider dtype. */
-static void room_find(making *m) {
+static void scratch_find(making *m) {
     enum { COPIES = 2, SLACK = 4096 };
     mst_instance *instance = m->instance;
     if (!(m->program->exchanges || m->program->pass) || mst_device_is_host(m->program->graph->runtime->devices[m->rank])) return;
@@ -396,9 +396,9 @@ static void room_find(making *m) {
         for (int32_t i = 0; i < step->in_count; i++)
             if (step->in[i]) bytes += COPIES * muster_tensor_bytes(*step->in[i]);
         for (int32_t r = 0; r < step->out_count; r++) bytes += COPIES * muster_tensor_bytes(*step->out[r]);
-        if (bytes > instance->room) instance->room = bytes;
+        if (bytes > instance->scratch_bytes) instance->scratch_bytes = bytes;
     }
-    instance->exchanged = instance->room;
+    instance->exchanged = instance->scratch_bytes;
     for (int32_t u = 0; u < m->program->update_count; u++)
         if (m->program->graph->updates.items[u].pass == MST_PORT_GRADIENT) instance->exchanged += muster_tensor_bytes(m->updates[u]);
 }
@@ -425,7 +425,7 @@ static muster_status instance_fill(making *m, const muster_tensor *given) {
         mst_graph_program_step *step = &instance->steps[s];
         if (step->group) MUSTER_TRY(group_prepare(m, step));
     }
-    room_find(m);
+    scratch_find(m);
     return mst_pass_prepare(p, m->rank, instance);
 }
 

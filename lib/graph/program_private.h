@@ -47,7 +47,7 @@ typedef struct mst_instance {
     int64_t arena_bytes;
     /* Where memory must not grow during a run, else 0: scratch memory that steps may take, and the
      * bytes of what is exchanged, for which a run has to ask the collectives once. */
-    int64_t room, exchanged;
+    int64_t scratch_bytes, exchanged;
     muster_tensor none;     /* no tensor: for results that are not wanted */
     muster_tensor *tensors; /* by position */
     mst_graph_program_step *steps;

@@ -81,10 +81,10 @@ static muster_status bases_move(muster_worker *worker, const mst_graph_program *
         MUSTER_TRY(mst_op_check(worker, &arena, "muster_function_call", "scratch memory"));
         base_move(instance, MST_BASE_ARENA, &arena);
     }
-    if (instance->room) {
+    if (instance->scratch_bytes) {
         const int64_t mark = muster_worker_scratch_mark(worker);
-        const muster_tensor room = muster_worker_scratch(worker, MUSTER_U8, 1, &instance->room);
-        MUSTER_TRY(mst_op_check(worker, &room, "muster_function_call", "scratch memory"));
+        const muster_tensor spare = muster_worker_scratch(worker, MUSTER_U8, 1, &instance->scratch_bytes);
+        MUSTER_TRY(mst_op_check(worker, &spare, "muster_function_call", "scratch memory"));
         MUSTER_TRY(muster_worker_scratch_release(worker, mark));
         if (instance->exchanged) MUSTER_TRY(mst_worker_reserve(worker, instance->exchanged));
         instance->exchanged = 0;
