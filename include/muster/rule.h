@@ -46,11 +46,14 @@
  * factors of adam and adamax that contain t are computed in f64.
  *
  * Updates are those of muster_graph_update: every expression of a call sees the old values, and a
- * call that fails changes neither parameters nor states. With MUSTER_ONE_DEVICE gradients are those
- * of one device with all rows. With MUSTER_PER_WORKER each worker has states of its own, and makes
- * the update from the gradients of its own rows, unless the program averages these; its replicas
- * then differ from those of the others. With slices it makes the update once for each slice from
- * the old values, and averages what comes out; "step" grows by 1 in a call. */
+ * call that fails changes neither parameters nor states. On several devices one pass makes them,
+ * after every device has computed its gradients: a device that is lost, or a deadline that passes,
+ * during this pass can leave them new on some devices only, and the message then says so. With
+ * MUSTER_ONE_DEVICE gradients are those of one device with all rows. With MUSTER_PER_WORKER each
+ * worker has states of its own, and makes the update from the gradients of its own rows, unless the
+ * program averages these; its replicas then differ from those of the others. With slices it makes
+ * the update once for each slice from the old values, and averages what comes out; "step" grows by
+ * 1 in a call. */
 #ifndef MUSTER_RULE_H
 #define MUSTER_RULE_H
 
