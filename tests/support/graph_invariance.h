@@ -39,14 +39,14 @@ typedef struct invariance_text {
 typedef struct invariance_case invariance_case;
 struct invariance_case {
     const char *name;
-    invariance_port inputs[INVARIANCE_PORTS], variables[INVARIANCE_PORTS];
+    invariance_port inputs[INVARIANCE_PORTS + 1], variables[INVARIANCE_PORTS + 1];
     const char *let; /* a text, by the name "it" in those below; NULL: none */
-    invariance_text outputs[INVARIANCE_PORTS];
-    invariance_text updates[INVARIANCE_PORTS]; /* by the name of the variable */
-    const char *loss;                          /* a text: every variable v becomes v - 0.25 d loss / d v; NULL: none */
-    bool exact;                                /* the values are those of one device, bit for bit */
-    int64_t most_rows;                         /* 0: any number */
-    bool needs_rows;                           /* 0 rows are refused */
+    invariance_text outputs[INVARIANCE_PORTS + 1];
+    invariance_text updates[INVARIANCE_PORTS + 1]; /* by the name of the variable */
+    const char *loss;                              /* a text: every variable v becomes v - 0.25 d loss / d v; NULL: none */
+    bool exact;                                    /* the values are those of one device, bit for bit */
+    int64_t most_rows;                             /* 0: any number */
+    bool needs_rows;                               /* 0 rows are refused */
     /* What is not said by texts, after the inputs and variables exist: *x[] are their expressions.
      * Names of outputs are the caller's. NULL: nothing. */
     void (*build)(muster_graph *graph, muster_expr *const *x, int32_t count, const invariance_case *its);
