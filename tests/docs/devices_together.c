@@ -75,7 +75,8 @@ static void network(muster_runtime *rt, int split) {
     float mean = 0;
     for (int i = 0; i < N; i++)
         for (int k = 0; k < INPUTS; k++) x[i][k] = (float)(i + k % 3) / INPUTS;
-    for (int i = 0; i < INPUTS * HIDDEN; i++) whole[0][i] = (float)(i % 7 - 2) / HIDDEN;
+    for (int i = 0; i < INPUTS * HIDDEN; i++)
+        whole[i / HIDDEN][i % HIDDEN] = (float)(i % 7 - 2) / HIDDEN;
     for (int j = 0; j < HIDDEN; j++) ones[j] = 1;
     check(muster_variable_create(rt, "w1", muster_f32(whole, INPUTS, HIDDEN), &w1));
     check(muster_variable_create(rt, "w2", muster_f32(ones, HIDDEN), &w2));
