@@ -1,5 +1,5 @@
-/* Graphs that mean one device, in a runtime with logical shards: the bits of outputs, parameters and
- * states are the same for every number of devices that divides the number of shards. */
+/* Graphs that mean one device, in a runtime with logical shards: the bits of outputs, parameters
+ * and states are the same for every number of devices that divides the number of shards. */
 #include "base_machine.h"
 #include "base_seed.h"
 #include "graph_fixture.h"
