@@ -28,6 +28,10 @@ muster_status mst_graph_simplify(mst_graph *graph, bool off) {
         graph->updates.items[i].pass = MST_PORT_ALONE;
     }
     graph->scalars.count = 0;
+    /* what a compilation that failed has left */
+    for (int32_t i = 0; i < graph->inputs.count; i++) graph->inputs.items[i].node->distribution = (mst_distribution){.kind = MST_LOCAL};
+    for (int32_t i = 0; i < graph->variables.count; i++)
+        graph->variables.items[i].node->distribution = (mst_distribution){.kind = MST_LOCAL};
     for (int32_t e = 0; graph->rules && e < graph->rules->entry_count; e++)
         graph->rules->entries[e].simplified = graph->rules->entries[e].clipped;
     if (off) return MUSTER_OK;
