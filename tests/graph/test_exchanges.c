@@ -10,11 +10,11 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-enum { INPUTS = 6, HIDDEN = 5, CLASSES = 4, PARAMETERS = 4, MOST_ROWS = 64, TEXT = 60000 };
+enum { INPUTS = 6, HIDDEN = 5, CLASSES = 4, PARAMETERS = 4, MOST_ROWS = 64 };
 static const int64_t parameter_shapes[PARAMETERS][2] = {{INPUTS, HIDDEN}, {1, HIDDEN}, {HIDDEN, CLASSES}, {1, CLASSES}};
 enum { PARAMETER_ELEMENTS = INPUTS * HIDDEN + HIDDEN + HIDDEN * CLASSES + CLASSES };
 
-/* Of the result z of two layers, of labels t and of targets y. */
+/* The losses, as texts: z is the result of the two layers, t are the labels, y are the targets. */
 static const char *const losses[] = {
     "mean(cross_entropy(z, t))",
     "mean(cross_entropy(z, t, ignore=1))",
@@ -104,17 +104,6 @@ static void train_end(trained *t) {
     assert_ok(muster_runtime_close(t->runtime));
 }
 
-static char *dump_of(muster_function *function) {
-    char *text = calloc(1, TEXT);
-    assert_ok(muster_graph_dump_function(function, "exchanges.txt", MUSTER_DUMP_TEXT));
-    FILE *file = fopen("exchanges.txt", "r");
-    assert_non_null(file);
-    const size_t length = fread(text, 1, TEXT - 1, file);
-    assert_true(length > 0 && length < TEXT - 1);
-    fclose(file);
-    return text;
-}
-
 static int32_t count_of(const char *text, const char *operation) {
     char beginning[64];
     int32_t count = 0;
@@ -141,7 +130,7 @@ static void training_exchanges_gradients_only(void **state) {
         trained t;
         train_make(&t, "host:2", losses[l]);
         train_call(&t, 12, &loss);
-        char *text = dump_of(t.function);
+        char *text = graph_dump_text(t.function);
         expect_gradients_only(losses[l], text);
         free(text);
         train_end(&t);
@@ -257,7 +246,7 @@ static void product_compare(const char *devices, int32_t distribution, const cha
             for (int32_t j = 0; j < 3; j++) sum += 2 * x[3 * i + j] * w[3 * j + k];
             assert_true(fabs(sum - got[i][k]) < 1e-12);
         }
-    char *dump = dump_of(function);
+    char *dump = graph_dump_text(function);
     if (count_of(dump, "all_gather") != gathered) fail_msg("expected %d gathered, received\n%s", gathered, dump);
     free(dump);
     assert_ok(muster_function_destroy(function));

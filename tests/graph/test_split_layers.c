@@ -11,7 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { PARAMETERS = 7, WHOLE = -1, EXCHANGES = 16, TEXT = 60000 };
+enum { PARAMETERS = 7, WHOLE = -1, EXCHANGES = 16 };
 static const int32_t worker_counts[] = {2, 4, 8};
 enum { COUNTS = sizeof worker_counts / sizeof *worker_counts };
 static const char *const names[PARAMETERS] = {"s5", "w6", "b6", "w7", "b7", "w8", "b8"};
@@ -179,17 +179,6 @@ static void train_end(trained *t) {
 
 /* ---- the exchanges of a dump ---- */
 
-static char *dump_of(muster_function *function) {
-    char *text = calloc(1, TEXT);
-    assert_ok(muster_graph_dump_function(function, "split_layers.txt", MUSTER_DUMP_TEXT));
-    FILE *file = fopen("split_layers.txt", "r");
-    assert_non_null(file);
-    const size_t length = fread(text, 1, TEXT - 1, file);
-    assert_true(length > 0 && length < TEXT - 1);
-    fclose(file);
-    return text;
-}
-
 /* The bytes and the operations of the exchanges of the dump. */
 static int32_t dump_read(const char *text, char operations[][16], double *bytes) {
     static const char word[] = ", receives ";
@@ -248,7 +237,7 @@ static char *dump_of_step(const char *devices, layout how) {
     float loss;
     train_make(&t, devices, how);
     train_call(&t, &loss);
-    char *text = dump_of(t.function);
+    char *text = graph_dump_text(t.function);
     train_end(&t);
     return text;
 }

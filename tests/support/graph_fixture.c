@@ -1,5 +1,9 @@
 #include "graph_fixture.h"
 
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+
 muster_runtime *graph_runtime(const char *devices) {
     muster_runtime_options options;
     muster_runtime *runtime;
@@ -22,4 +26,18 @@ muster_expr *apply(muster_graph *graph, const char *operation, muster_expr *cons
     if (muster_expr_apply(graph, operation, inputs, count, attributes, "test.c:1", &result) != MUSTER_OK)
         fail_msg("%s", muster_last_error());
     return result;
+}
+
+/* A file of its own: suites run beside each other. */
+char *graph_dump_text(muster_function *function) {
+    enum { MOST = 1 << 20 };
+    char path[] = "/tmp/muster-dump-XXXXXX", *text = calloc(1, MOST);
+    const int file = mkstemp(path);
+    assert_true(text && file >= 0 && close(file) == 0);
+    assert_ok(muster_graph_dump_function(function, path, MUSTER_DUMP_TEXT));
+    FILE *dump = fopen(path, "r");
+    assert_non_null(dump);
+    const size_t length = fread(text, 1, MOST - 1, dump);
+    assert_true(length > 0 && length < MOST - 1 && fclose(dump) == 0 && unlink(path) == 0);
+    return text;
 }

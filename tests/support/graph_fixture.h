@@ -12,6 +12,8 @@ int graph_close(void **state);
 /* Applies an operation; fails the test if that fails. */
 muster_expr *apply(muster_graph *graph, const char *operation, muster_expr *const *inputs, int32_t count,
                    const muster_attribute *attributes);
+/* The dump of a compiled function, which the caller frees. */
+char *graph_dump_text(muster_function *function);
 #define APPLY(graph, operation, ...)                             \
     apply(graph, operation, (muster_expr *const[]){__VA_ARGS__}, \
           (int32_t)(sizeof((muster_expr *const[]){__VA_ARGS__}) / sizeof(muster_expr *)), NULL)
