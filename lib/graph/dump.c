@@ -130,6 +130,10 @@ static void put_type(const dump *d, const muster_expr *node) {
     fprintf(d->file, " %s", node->type.dtype == MUSTER_DTYPE_NONE ? "number" : muster_dtype_name(node->type.dtype));
 }
 
+static double received(const dump *d, const muster_expr *node, mst_distribution to) {
+    return mst_bytes_received(node, to, d->instance->sizes, d->instance->sharing.size);
+}
+
 /* Of a distributed function: how the workers share the value, and what an exchange moves. */
 static void put_distribution(const dump *d, const muster_expr *node) {
     char text[MST_DISTRIBUTION_TEXT];
@@ -137,14 +141,7 @@ static void put_distribution(const dump *d, const muster_expr *node) {
     put_line_end(d);
     fputs(mst_distribution_text(node->distribution, text), d->file);
     if (!d->instance || !mst_node_exchanges(node)) return;
-    fprintf(d->file, ", receives %.0f bytes", mst_exchange_received(node, d->instance->sizes, d->instance->sharing.size));
-}
-
-/* The sums of the worker's part of the gradient, and the other parts of the parameter. */
-static double pass_received(const dump *d, const muster_expr *gradient) {
-    double bytes = (double)muster_dtype_size(gradient->type.dtype);
-    for (int32_t a = 0; a < gradient->type.ndim; a++) bytes *= (double)mst_dim_value(d->graph, gradient->type.dims[a], d->instance->sizes);
-    return mst_exchange_bytes(gradient->distribution, MST_DISTRIBUTED_SAME, bytes, d->instance->sharing.size);
+    fprintf(d->file, ", receives %.0f bytes", received(d, node->inputs[0], node->distribution));
 }
 
 /* What each worker receives in a call, on average. */
@@ -153,12 +150,13 @@ static void put_exchanges(const dump *d) {
     int32_t count = 0;
     for (int32_t at = 0; at < d->program->count; at++) {
         if (d->steps[at] < 0 || !mst_node_exchanges(d->program->order[at])) continue;
-        bytes += mst_exchange_received(d->program->order[at], d->instance->sizes, d->instance->sharing.size);
+        bytes += received(d, d->program->order[at]->inputs[0], d->program->order[at]->distribution);
         count++;
     }
     for (int32_t i = 0; i < d->graph->updates.count; i++) {
         const mst_graph_port *port = &d->graph->updates.items[i];
-        if (port->pass == MST_PORT_GRADIENT && port->node->distribution.kind == MST_PARTIAL) bytes += pass_received(d, port->node);
+        if (port->pass == MST_PORT_GRADIENT && port->node->distribution.kind == MST_PARTIAL)
+            bytes += received(d, port->node, MST_DISTRIBUTED_SAME);
     }
     count += d->program->pass != NULL;
     fprintf(d->file, ", %d workers, each receives %.0f bytes in %d exchanges", (int)d->instance->sharing.size, bytes, (int)count);
@@ -282,7 +280,7 @@ static void put_pass(const dump *d, const muster_expr *gradient) {
         put_operand(d, gradient);
         fputs(", in one pass", d->file);
         if (gradient->distribution.kind == MST_PARTIAL && d->instance)
-            fprintf(d->file, ", receives %.0f bytes", pass_received(d, gradient));
+            fprintf(d->file, ", receives %.0f bytes", received(d, gradient, MST_DISTRIBUTED_SAME));
     } else {
         fputs("in the pass of its parameter", d->file);
     }

@@ -364,6 +364,8 @@ muster_status mst_update_rules_cut(mst_graph *graph);
 /* The node of the draft; one that exists already if it is the same. Returns the error node if
  * anything fails. */
 muster_expr *mst_node_make(mst_draft *draft);
+/* The same operation, with other operands of the same types, in a distribution. */
+muster_expr *mst_node_again(const muster_expr *node, muster_expr *const *inputs, mst_distribution distribution);
 /* The node, which replaces `from`, gets its places in the program, and if `name`, and it has none,
  * its name. */
 void mst_node_inherit(muster_expr *node, const muster_expr *from, bool name);

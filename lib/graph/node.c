@@ -163,3 +163,15 @@ muster_expr *mst_node_make(mst_draft *draft) {
     }
     return node;
 }
+
+muster_expr *mst_node_again(const muster_expr *node, muster_expr *const *inputs, mst_distribution distribution) {
+    mst_draft draft = {.graph = node->graph,
+                       .op = node->op,
+                       .inputs = (muster_expr **)(uintptr_t)inputs,
+                       .count = node->input_count,
+                       .values = (mst_graph_value *)(uintptr_t)node->values,
+                       .distribution = distribution};
+    draft.types[0] = node->type;
+    for (int32_t r = 1; r < node->op->results; r++) draft.types[r] = node->more[r - 1];
+    return mst_node_make(&draft);
+}

@@ -30,11 +30,7 @@ static muster_expr *node_again(const mst_rewrite *rewrite, muster_expr *node) {
         return graph->error;
     }
     for (int32_t i = 0; i < node->input_count; i++) inputs[i] = rewrite->replaced[node->inputs[i]->id];
-    mst_draft draft = {
-        .graph = graph, .op = node->op, .inputs = inputs, .count = node->input_count, .values = (mst_graph_value *)(uintptr_t)node->values};
-    draft.types[0] = node->type;
-    for (int32_t r = 1; r < node->op->results; r++) draft.types[r] = node->more[r - 1];
-    return mst_node_make(&draft);
+    return mst_node_again(node, inputs, node->distribution);
 }
 
 static muster_expr *rewrite_node(mst_rewrite *rewrite, muster_expr *node) {

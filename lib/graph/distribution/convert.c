@@ -4,8 +4,6 @@
 
 #include <math.h>
 
-static const char where[] = "muster_graph_compile";
-
 double mst_elements_of(const mst_distributing *d, const mst_type *type) {
     double elements = 1;
     for (int32_t a = 0; a < type->ndim; a++) {
@@ -21,23 +19,9 @@ double mst_bytes_of(const mst_distributing *d, const mst_type *type) {
 
 muster_expr *mst_node_with(const muster_expr *node, muster_expr *const *inputs, mst_distribution distribution) {
     mst_graph *graph = node->graph;
-    muster_expr **copy = mst_arena_take(&graph->arena, (size_t)(node->input_count + 1) * sizeof *copy);
-    if (!copy) {
-        (void)mst_graph_fail(graph, MUSTER_OUT_OF_MEMORY, "%s: out of memory", where);
-        return graph->error;
-    }
-    for (int32_t i = 0; i < node->input_count; i++) copy[i] = inputs[i];
-    mst_draft draft = {.graph = graph,
-                       .op = node->op,
-                       .inputs = copy,
-                       .count = node->input_count,
-                       .values = (mst_graph_value *)(uintptr_t)node->values,
-                       .distribution = distribution};
-    draft.types[0] = node->type;
-    for (int32_t r = 1; r < node->op->results; r++) draft.types[r] = node->more[r - 1];
     graph->origin = node->origin;
     graph->origin.next = NULL;
-    muster_expr *made = mst_node_make(&draft);
+    muster_expr *made = mst_node_again(node, inputs, distribution);
     if (!mst_node_is_error(made) && made != node) mst_node_inherit(made, node, true);
     return made;
 }

@@ -36,7 +36,7 @@ typedef struct mst_distributing {
     int32_t count, workers; /* count: of nodes when the sweep begins */
     bool *used;
     mst_copies *made;         /* by the id before */
-    mst_distribution *wishes; /* by the id before: MST_CUT, or MST_LOCAL for none */
+    mst_distribution *wishes; /* by the id before; MST_LOCAL: there is none */
     int64_t sizes[MST_SIZES];
     /* With logical shards nothing may depend on the number of devices: only rows are cut, partial
      * values are combined at once, and costs are those of as many workers as there are shards. */
@@ -59,13 +59,14 @@ muster_expr *mst_value_convert(const mst_distributing *d, mst_copies *value, mst
 enum { MST_DISTRIBUTION_TEXT = 24 };
 /* Such as "cut along 0". "" for a graph that is not distributed. */
 const char *mst_distribution_text(mst_distribution distribution, char text[MST_DISTRIBUTION_TEXT]);
-/* The bytes that each worker receives in an exchange, on average; 0 for another node. */
-double mst_exchange_received(const muster_expr *node, const int64_t sizes[MST_SIZES], int32_t workers);
+/* The bytes that each worker receives, on average, when the value of the node is brought to another
+ * distribution. */
+double mst_bytes_received(const muster_expr *node, mst_distribution to, const int64_t sizes[MST_SIZES], int32_t workers);
 
 /* ---- wishes.c ---- */
 
-/* wishes[count], by id, MST_LOCAL before: becomes the part in which a value is needed later, for
- * the update of a split parameter. */
+/* wishes[count], by id, MST_LOCAL before: becomes the distribution in which the update of a
+ * parameter needs the value later. */
 void mst_graph_wish(const mst_graph *graph, const bool *used, int32_t count, mst_distribution *wishes);
 
 /* ---- distribute.c ---- */

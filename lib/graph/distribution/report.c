@@ -19,8 +19,8 @@ const char *mst_distribution_text(mst_distribution distribution, char text[MST_D
     }
 }
 
-double mst_exchange_received(const muster_expr *node, const int64_t sizes[MST_SIZES], int32_t workers) {
+double mst_bytes_received(const muster_expr *node, mst_distribution to, const int64_t sizes[MST_SIZES], int32_t workers) {
     double bytes = (double)muster_dtype_size(node->type.dtype);
     for (int32_t d = 0; d < node->type.ndim; d++) bytes *= (double)mst_dim_value(node->graph, node->type.dims[d], sizes);
-    return mst_node_exchanges(node) ? mst_exchange_bytes(node->inputs[0]->distribution, node->distribution, bytes, workers) : 0;
+    return mst_exchange_bytes(node->distribution, to, bytes, workers);
 }

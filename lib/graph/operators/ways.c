@@ -50,14 +50,6 @@ bool mst_distribute_leaf(const muster_expr *node, mst_distribution result, int32
     return way == 0 && result.kind == MST_CUT;
 }
 
-bool mst_distribute_except(const muster_expr *node, mst_distribution result, uint32_t mixed, mst_distribution *operands) {
-    if (result.kind != MST_CUT || mixed >> result.axis & 1) return false;
-    if (node->inputs[0]->type.dims[result.axis] != node->type.dims[result.axis]) return false;
-    ways_all_same(node, operands);
-    operands[0] = result;
-    return true;
-}
-
 bool mst_distribute_moved(const muster_expr *node, mst_distribution result, const int64_t *axes, mst_distribution *operands) {
     ways_all_same(node, operands);
     operands[0] = result;

@@ -17,9 +17,6 @@ bool mst_distribute_scaled(const muster_expr *node, mst_distribution result, int
 bool mst_distribute_product(const muster_expr *node, mst_distribution result, int32_t way, mst_distribution *operands);
 /* A result without operands: any axis but those of the mask may be cut. */
 bool mst_distribute_leaf(const muster_expr *node, mst_distribution result, int32_t way, mst_distribution *operands);
-/* The result has the axes of operand 0, and mixes elements along those of the mask. Operands after
- * the first are whole. */
-bool mst_distribute_except(const muster_expr *node, mst_distribution result, uint32_t mixed, mst_distribution *operands);
 /* Every operand has the distribution of the result, whose elements along the axes of the mask it
  * mixes. Partial values are combined after the operation as well as before it. */
 bool mst_distribute_alike(const muster_expr *node, mst_distribution result, uint32_t mixed, mst_distribution *operands);
