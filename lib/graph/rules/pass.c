@@ -12,31 +12,19 @@ typedef struct pass_making {
     mst_fused_group *group;
 } pass_making;
 
-/* The operand or member that the node is, or could be: false if the group cannot have it. */
+/* What the node is as an operand of the group; false: it is none. */
 static bool operand_kind(const pass_making *m, const muster_expr *node, mst_pass_value *value) {
-    *value = (mst_pass_value){.kind = MST_PASS_SCALAR};
-    if (node == m->entry->simplified)
-        value->kind = MST_PASS_GRADIENT;
-    else if (node == m->entry->parameter)
-        value->kind = MST_PASS_PARAMETER;
-    else if (node->type.ndim == 0 && m->entry->parameter->type.ndim > 0)
-        return true;
-    else {
-        value->kind = MST_PASS_STATE;
-        for (int32_t s = 0; s < m->entry->state_count; s++)
-            if (node == m->entry->states[s].node) {
-                value->index = s;
-                return true;
-            }
-        return false;
-    }
-    return true;
+    const mst_update_rule_entry *entry = m->entry;
+    *value = (mst_pass_value){.kind = MST_PASS_STATE};
+    for (; value->index < entry->state_count; value->index++)
+        if (node == entry->states[value->index].node) return true;
+    value->index = 0;
+    value->kind = node == entry->simplified ? MST_PASS_GRADIENT : node == entry->parameter ? MST_PASS_PARAMETER : MST_PASS_SCALAR;
+    return value->kind != MST_PASS_SCALAR || (node->type.ndim == 0 && entry->parameter->type.ndim > 0);
 }
 
 static bool operand_add(pass_making *m, muster_expr *node, mst_pass_value value) {
     mst_fused_group *group = m->group;
-    for (int32_t i = 0; i < group->operand_count; i++)
-        if (group->operands[i] == node) return true;
     if (group->operand_count == MST_GROUP_OPERANDS) return false;
     m->rule->operands[group->operand_count] = value;
     group->operands[group->operand_count++] = node;
@@ -46,8 +34,6 @@ static bool operand_add(pass_making *m, muster_expr *node, mst_pass_value value)
 /* In the order of their numbers, as members are. */
 static bool member_add(mst_fused_group *group, muster_expr *node) {
     int32_t at = group->member_count;
-    for (int32_t i = 0; i < group->member_count; i++)
-        if (group->members[i] == node) return true;
     if (group->member_count == MST_GROUP_MEMBERS) return false;
     for (; at > 0 && group->members[at - 1]->id > node->id; at--) group->members[at] = group->members[at - 1];
     group->members[at] = node;
@@ -63,13 +49,12 @@ static bool group_fill(pass_making *m, muster_expr *const *roots, int32_t count)
     for (int32_t r = 0; r < count; r++) pending[waiting++] = roots[r];
     while (waiting) {
         muster_expr *node = pending[--waiting];
-        const int32_t before = m->group->member_count;
+        if (mst_group_find(m->group, node) >= 0) continue;
         if (operand_kind(m, node, &value)) {
             if (!operand_add(m, node, value)) return false;
             continue;
         }
         if (!node->op->elementwise || !mst_same_dims(&node->type, &m->entry->parameter->type) || !member_add(m->group, node)) return false;
-        if (m->group->member_count == before) continue;
         for (int32_t i = 0; i < node->input_count; i++)
             if (!mst_node_is_number(node->inputs[i])) pending[waiting++] = node->inputs[i];
     }
@@ -139,27 +124,16 @@ static muster_status rule_take(mst_graph_program *program, mst_pass_rule *rule, 
 }
 
 /* An insertion that keeps the order of equal dtypes. */
-static mst_pass_rule *rule_place(mst_graph_program *program, int32_t entry) {
+static mst_pass_rule *rule_insert(mst_graph_program *program, const mst_pass_rule *rule, const mst_fused_group *group) {
     mst_pass *pass = program->pass;
-    const muster_dtype dtype = program->graph->rules->entries[entry].parameter->type.dtype;
     int32_t at = pass->count++;
-    for (; at > 0 && mst_pass_dtype(program, &pass->rules[at - 1]) > dtype; at--) {
+    for (; at > 0 && mst_pass_dtype(program, &pass->rules[at - 1]) > mst_pass_dtype(program, rule); at--) {
         pass->rules[at] = pass->rules[at - 1];
         program->pass_groups[at] = program->pass_groups[at - 1];
     }
-    pass->rules[at] = (mst_pass_rule){.entry = entry};
-    program->pass_groups[at] = (mst_fused_group){.member_count = 0};
+    pass->rules[at] = *rule;
+    program->pass_groups[at] = *group;
     return &pass->rules[at];
-}
-
-static void rule_forget(mst_graph_program *program, const mst_pass_rule *rule) {
-    mst_pass *pass = program->pass;
-    const int32_t at = (int32_t)(rule - pass->rules);
-    pass->count--;
-    for (int32_t i = at; i < pass->count; i++) {
-        pass->rules[i] = pass->rules[i + 1];
-        program->pass_groups[i] = program->pass_groups[i + 1];
-    }
 }
 
 muster_status mst_pass_find(mst_graph_program *program) {
@@ -172,13 +146,10 @@ muster_status mst_pass_find(mst_graph_program *program) {
     if (!program->pass || !program->pass_groups || !program->pass->rules)
         return mst_out_of_memory("muster_graph_compile", (int64_t)(count * sizeof *program->pass_groups));
     for (int32_t e = 0; e < rules->entry_count; e++) {
-        mst_pass_rule *rule = rule_place(program, e);
-        mst_fused_group *group = &program->pass_groups[rule - program->pass->rules];
-        pass_making m = {.program = program, .entry = &rules->entries[e], .rule = rule, .group = group};
-        if (rule_find(&m))
-            MUSTER_TRY(rule_take(program, rule, group));
-        else
-            rule_forget(program, rule);
+        mst_pass_rule rule = {.entry = e};
+        mst_fused_group group = {.member_count = 0};
+        pass_making m = {.program = program, .entry = &rules->entries[e], .rule = &rule, .group = &group};
+        if (rule_find(&m)) MUSTER_TRY(rule_take(program, rule_insert(program, &rule, &group), &group));
     }
     if (!program->pass->count) mst_pass_drop(program);
     return MUSTER_OK;
@@ -196,8 +167,10 @@ muster_status mst_pass_groups(mst_graph_program *program) {
         groups[program->group_count + i] = program->pass_groups[i];
     }
     mst_free(program->groups);
+    mst_free(program->pass_groups);
     program->groups = groups;
     program->group_count = count;
+    program->pass_groups = NULL;
     return MUSTER_OK;
 }
 
