@@ -116,8 +116,8 @@ static muster_status inside_check_output(const muster_worker *worker, const mst_
 
 /* ---- variables ---- */
 
-/* `given` becomes the tensors of the variables that the graph reads, `replicas` of those that it
- * updates. */
+/* Sets given[] to this worker's replicas of the variables that the graph reads, and replicas[] to
+ * its replicas of the variables that the graph updates. */
 static muster_status inside_variables(muster_worker *worker, const mst_graph_program *program, muster_tensor *given,
                                       muster_tensor *replicas) {
     const mst_graph *graph = program->graph;

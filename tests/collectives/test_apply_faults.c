@@ -22,7 +22,8 @@ typedef enum {
 } fault;
 
 enum { RANKS = 3, COUNT = 96 }; /* two cache lines of f32 for each rank */
-/* Of the rank that stays away; all others wait for longer, since a busy machine is slow. */
+/* How long the ranks wait for the rank that stays away. In the other cases they wait for longer,
+ * since a busy machine is slow. */
 static const int64_t DEADLINE_NS = 1000000000ll;
 
 /* What each rank has from one run to the next. */
