@@ -115,6 +115,15 @@ static inline int32_t mst_base_update(const mst_graph_program *p, int32_t i) {
     return 1 + p->input_count + p->variable_count + p->output_count + i;
 }
 
+/* compile_check.c. What the program wrote, before anything is made of it; then sizes that no input
+ * has; operations that are placed on a device where they cannot be. Errors: INVALID_ARGUMENT,
+ * UNSUPPORTED, the graph's first error. */
+muster_status mst_compile_check_graph(const mst_graph *graph, const muster_graph_options *options);
+muster_status mst_compile_check_sizes(const mst_graph_program *program);
+muster_status mst_compile_check_places(const mst_graph_program *program, muster_graph_meaning meaning);
+/* The first node that is placed on a device, or NULL. */
+const muster_expr *mst_program_find_placed(const mst_graph_program *program);
+
 /* fuse.c. The groups, before the order is known. Errors: OUT_OF_MEMORY. */
 muster_status mst_graph_program_fuse(mst_graph_program *program);
 
@@ -169,6 +178,12 @@ muster_status mst_pass_targets(muster_worker *worker, const mst_graph_program *p
 muster_status mst_pass_prepare(const mst_graph_program *program, int32_t rank, mst_instance *instance);
 muster_status mst_pass_run(muster_worker *worker, const mst_graph_program *program, mst_instance *instance, const muster_tensor *given,
                            const muster_tensor *updates);
+
+/* run_sharing.c. Which rows each worker has: as the call distributes them, or as the workers tell
+ * each other. Errors: UNSUPPORTED (rows that logical shards cannot have), those of the
+ * collective. */
+muster_status mst_sharing_find(muster_worker *worker, const mst_graph_program *program, mst_graph_program_rank *rank,
+                               const muster_tensor *given);
 
 /* run.c */
 muster_status mst_graph_step_run(muster_worker *worker, mst_instance *instance, mst_graph_program_step *step);
