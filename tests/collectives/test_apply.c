@@ -208,69 +208,10 @@ static void test_sums_have_the_bits_of_the_order_of_ranks_and_shards(void **stat
     assert_in_range(run, on_gpus() ? 2 * 8 * 3 : 4 * 8 * RANKS, 4 * 8 * RANKS);
 }
 
-/* ---- portions ---- */
-
-static void test_pieces_cover_the_vector_and_may_be_empty(void **state) {
-    (void)state;
-    for (int32_t size = 1; size <= RANKS; size++) {
-        for (int32_t n = 0; n < COUNTS; n++) {
-            int64_t begin, end, next = 0;
-            for (int32_t r = 0; r < size; r++, next = end) {
-                mst_apply_portion(MUSTER_F32, counts[n], size, r, &begin, &end);
-                assert_int_equal(begin, next);
-                assert_true(end >= begin);
-                const mst_apply_segment segments[] = {{.count = counts[n]}, {.count = 5, .local = true}};
-                assert_int_equal(mst_apply_states(MUSTER_F32, segments, 2, size, r), end - begin + 5);
-            }
-            assert_int_equal(next, counts[n]);
-        }
-    }
-    int64_t begin, end; /* a cache line is not divided */
-    mst_apply_portion(MUSTER_F32, 9, 8, 0, &begin, &end);
-    assert_int_equal(end - begin, 0);
-    mst_apply_portion(MUSTER_F32, 9, 8, 7, &begin, &end);
-    assert_int_equal(end - begin, 9);
-}
-
-/* ---- memory ---- */
-
-static int64_t allocations_between[RANKS];
-
-static muster_status train_again(muster_worker *w, void *argument) {
-    const apply_plan plan = {MUSTER_F32, 5000, APPLY_FEW, true, false, false};
-    apply_rank a;
-    (void)argument;
-    muster_status status = apply_open(&a, w, w->size, &plan);
-    if (status == MUSTER_OK) status = apply_write_gradients(&a, 0);
-    if (status == MUSTER_OK) status = apply_enter(&a, NULL);
-    if (status == MUSTER_OK) status = muster_worker_barrier(w, NULL);
-    const int64_t before = mst_memory_count();
-    for (int i = 0; i < 3 && status == MUSTER_OK; i++) status = apply_enter(&a, NULL);
-    if (status == MUSTER_OK) status = muster_worker_barrier(w, NULL);
-    allocations_between[w->rank] = mst_memory_count() - before;
-    if (status == MUSTER_OK) status = muster_worker_barrier(w, NULL);
-    apply_close(&a);
-    return status;
-}
-
-static void test_a_call_of_the_same_sizes_allocates_nothing(void **state) {
-    (void)state;
-    static const int32_t groups[][2] = {{1, 0}, {3, 0}, {0, 2}, {2, 1}};
-    for (size_t g = 0; g < sizeof groups / sizeof *groups; g++) {
-        collectives_pool pool;
-        collectives_open(&pool, groups[g][0], groups[g][1]);
-        assert_ok(collectives_run(&pool, train_again, NULL));
-        for (int32_t r = 0; r < pool.size; r++) assert_int_equal(allocations_between[r], 0);
-        collectives_close(&pool);
-    }
-}
-
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_every_transport_takes_the_steps_of_plain_loops),
         cmocka_unit_test(test_sums_have_the_bits_of_the_order_of_ranks_and_shards),
-        cmocka_unit_test(test_pieces_cover_the_vector_and_may_be_empty),
-        cmocka_unit_test(test_a_call_of_the_same_sizes_allocates_nothing),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -105,6 +105,7 @@ muster_status apply_open(apply_rank *a, muster_worker *worker, int32_t size, con
     int64_t local_count, shards = shards_of(a, worker->rank);
     make_table(a, &local_count);
     a->state_count = mst_apply_states(plan->dtype, a->segments, a->segment_count, size, worker->rank) + 2;
+    a->stated = malloc((size_t)a->state_count * sizeof *a->stated);
     a->values = calloc((size_t)(2 * (a->memory_count + a->state_count + 4 * (a->length + 4) + 6000)), sizeof(double));
     MUSTER_TRY(scratch(a, shards * a->length, &a->flat));
     MUSTER_TRY(scratch(a, local_count, &a->local_gradients));
@@ -118,6 +119,7 @@ muster_status apply_open(apply_rank *a, muster_worker *worker, int32_t size, con
 void apply_close(apply_rank *a) {
     free(a->segments);
     free(a->undefined);
+    free(a->stated);
     free(a->values);
 }
 
@@ -129,6 +131,7 @@ muster_status apply_reset(apply_rank *a) {
         for (int64_t i = 0; i < a->segments[s].count; i++) a->values[at + i] = 0;
     }
     MUSTER_TRY(apply_write(a, a->memory, a->values));
+    for (int64_t i = 0; i < a->state_count; i++) a->stated[i] = -1;
     for (int64_t i = 0; i < a->state_count; i++) a->values[i] = i == 0 || i == a->state_count - 1 ? UNWRITTEN : 0;
     return apply_write(a, a->states, a->values);
 }
@@ -167,6 +170,24 @@ static muster_tensor vector_at(const apply_rank *a, const void *address, int64_t
     return t;
 }
 
+/* The elements of a segment are numbered from a multiple of 2^32 on. */
+static int64_t number_of(int32_t segment, int64_t element) { return ((int64_t)segment << 32) + element; }
+
+/* Each element has one state, in all steps. */
+static muster_status note_states(apply_rank *a, const mst_apply_part *part) {
+    for (int64_t i = 0; i < part->count; i++) {
+        const int64_t state = part->state + i, number = number_of(part->segment, part->first + i);
+        if (state < 0 || state >= a->state_count - 2)
+            return mst_error(MUSTER_USER, "rule: element %lld of segment %d has state %lld of %lld", (long long)(part->first + i),
+                             part->segment, (long long)state, (long long)a->state_count - 2);
+        if (a->stated[state] != -1 && a->stated[state] != number)
+            return mst_error(MUSTER_USER, "rule: state %lld belongs to element %lld, and to element %lld", (long long)state,
+                             (long long)a->stated[state], (long long)number);
+        a->stated[state] = number;
+    }
+    return MUSTER_OK;
+}
+
 static muster_status rule(void *context, muster_worker *worker, const mst_apply_part *part) {
     apply_rank *a = context;
     const int64_t element = muster_dtype_size(a->plan.dtype);
@@ -174,6 +195,7 @@ static muster_status rule(void *context, muster_worker *worker, const mst_apply_
     if (worker != a->worker || part->dtype != a->plan.dtype || part->count <= 0 || !in_steps)
         return mst_error(MUSTER_USER, "rule: %lld elements of segment %d", (long long)part->count, part->segment);
     if (++a->calls == a->fails_at_call) return mst_error(MUSTER_USER, "the rule fails on rank %d", worker->rank);
+    MUSTER_TRY(note_states(a, part));
     muster_tensor gradient = vector_at(a, part->gradient, part->count), before = vector_at(a, part->before, part->count),
                   after = vector_at(a, part->after, part->count);
     muster_tensor velocity = vector_at(a, (char *)muster_tensor_address(a->states) + (1 + part->state) * element, part->count);
@@ -216,6 +238,18 @@ static muster_status check_segment(const apply_rank *a, int32_t s, int64_t at, i
     return mst_error(MUSTER_USER, "rank %d: memory beside segment %d was written", a->worker->rank, s);
 }
 
+/* The states of shared segments, in the order of their elements, and then those of local ones. */
+static muster_status check_states(const apply_rank *a) {
+    for (int64_t i = 0; i < a->state_count - 2; i++) {
+        const int64_t own = a->stated[i], before = i == 0 ? -1 : a->stated[i - 1];
+        const bool local = own >= 0 && a->segments[own >> 32].local, was_local = before >= 0 && a->segments[before >> 32].local;
+        if (own < 0 || (local == was_local ? own <= before : was_local))
+            return mst_error(MUSTER_USER, "rank %d: state %lld belongs to element %lld, the one before it to element %lld", a->worker->rank,
+                             (long long)i, (long long)own, (long long)before);
+    }
+    return MUSTER_OK;
+}
+
 muster_status apply_check(apply_rank *a, int32_t steps, const bool *undefined) {
     const char *memory = muster_tensor_address(a->memory);
     int64_t before = 0;
@@ -225,6 +259,7 @@ muster_status apply_check(apply_rank *a, int32_t steps, const bool *undefined) {
         if (!undefined || !undefined[s]) MUSTER_TRY(check_segment(a, s, at, before, steps));
         before += a->segments[s].local ? 0 : a->segments[s].count;
     }
+    if (!undefined && steps > 0) MUSTER_TRY(check_states(a));
     MUSTER_TRY(read_values(a, a->states, a->state_count));
     if (a->values[0] == UNWRITTEN && a->values[a->state_count - 1] == UNWRITTEN) return MUSTER_OK;
     return mst_error(MUSTER_USER, "rank %d: memory beside the states was written", a->worker->rank);

@@ -29,7 +29,8 @@ typedef struct apply_rank {
     int32_t segment_count;
     int64_t length, memory_count, state_count; /* elements */
     muster_tensor flat, local_gradients, memory, states;
-    double *values; /* room for all elements of the largest of these, and as many bytes again */
+    double *values;  /* room for all elements of the largest of these, and as many bytes again */
+    int64_t *stated; /* by state: the element that has used it, as a number that counts through all segments; -1: none */
     bool *undefined;
     int64_t calls;         /* of the rule */
     int32_t fails_at_call; /* the rule fails at this call; 0: never */
@@ -43,8 +44,9 @@ muster_status apply_reset(apply_rank *a);
 muster_status apply_write_gradients(apply_rank *a, int32_t step);
 mst_apply_request apply_request_of(apply_rank *a);
 muster_status apply_enter(apply_rank *a, muster_communicator *communicator);
-/* USER unless all parameters are what so many steps have made of zeros, and all else is unwritten.
- * With `undefined`, the segments that are marked may hold anything. */
+/* USER unless all parameters are what so many steps have made of zeros, each state belongs to one
+ * element, in the order of mst_apply_states, and all else is unwritten. With `undefined`, the
+ * segments that are marked may hold anything. */
 muster_status apply_check(apply_rank *a, int32_t steps, const bool *undefined);
 /* Contiguous memory of this rank's device that holds `values`. */
 muster_status apply_write(apply_rank *a, muster_tensor to, const double *values);

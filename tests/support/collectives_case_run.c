@@ -202,6 +202,24 @@ static muster_status step(const case_member *member, const case_run *s, muster_c
     return MUSTER_OK;
 }
 
+static muster_status store_sums(void *context, muster_worker *worker, const mst_apply_part *part) {
+    (void)context;
+    muster_tensor from = muster_tensor_make(part->dtype, (void *)(uintptr_t)part->gradient, 1, &part->count),
+                  to = muster_tensor_make(part->dtype, part->after, 1, &part->count);
+    from.device = to.device = worker->rank;
+    return muster_copy(worker, from, to);
+}
+
+/* The output as two parameters. */
+static muster_status apply(muster_worker *worker, muster_communicator *communicator, muster_tensor gradients, muster_tensor output) {
+    const int64_t count = muster_tensor_count(output), first = count / 3, element = muster_dtype_size(output.dtype);
+    char *memory = muster_tensor_address(output);
+    const mst_apply_segment segments[] = {{.count = first, .parameter = memory},
+                                          {.offset = first, .count = count - first, .parameter = memory + first * element}};
+    const mst_apply_request request = {.gradients = gradients, .segments = segments, .segment_count = 2, .function = store_sums};
+    return mst_worker_all_reduce_apply(worker, communicator, &request);
+}
+
 static muster_status enter(const case_member *member, const case_run *s, muster_tensor input, muster_tensor output) {
     muster_communicator *communicator = member->batch->communicators[s->c->algorithm];
     muster_worker *w = member->worker;
@@ -214,6 +232,8 @@ static muster_status enter(const case_member *member, const case_run *s, muster_
         return muster_worker_all_reduce_axpy(w, communicator, CASE_ALPHA, input, output);
     case CASE_ALL_REDUCE_MOMENTUM:
         return step(member, s, communicator, input, output);
+    case CASE_ALL_REDUCE_APPLY:
+        return apply(w, communicator, input, output);
     case CASE_REDUCE:
         return muster_worker_reduce(w, communicator, s->c->op, s->root, input, output);
     case CASE_BROADCAST:
@@ -289,6 +309,7 @@ static muster_status check_values(const case_member *member, const case_run *s) 
     switch (s->c->kind) {
     case CASE_ALL_REDUCE:
     case CASE_ALL_REDUCE_SHARDS:
+    case CASE_ALL_REDUCE_APPLY:
     case CASE_REDUCE:
         return same(member, s, 0, b->combined, 0, count);
     case CASE_ALL_REDUCE_AXPY:
@@ -389,8 +410,9 @@ static void expect_server(const case_run *s, const char **transport, const char 
     *transport = !name && (forced || !on_host) ? NULL : on_host ? "host" : "staged";
     if (gpus && name && !named_algorithm && case_available(c, name)) *transport = name;
     if (!*algorithm || strcmp(name, "inline") != 0) return;
-    /* on GPUs and discrete devices a step with momentum does not use slots */
-    if (!fits_slot(s) || (!on_host && c->kind == CASE_ALL_REDUCE_MOMENTUM)) *algorithm = "direct";
+    /* where each rank keeps states for a part of its own, every rank does not compute everything */
+    const bool own_part = c->kind == CASE_ALL_REDUCE_APPLY || (!on_host && c->kind == CASE_ALL_REDUCE_MOMENTUM);
+    if (!fits_slot(s) || own_part) *algorithm = "direct";
 }
 
 /* The environment can demand stores that bypass the cache at every size, or plain ones. Where the

@@ -8,9 +8,10 @@
 #include <string.h>
 
 static const char *const kind_names[CASE_KINDS] = {
-    "all_reduce",     "all_reduce_shards",     "all_reduce_axpy", "all_reduce_momentum", "reduce",  "broadcast",
-    "all_gather",     "uneven all_gather",     "gather",          "uneven gather",       "scatter", "uneven scatter",
-    "reduce_scatter", "uneven reduce_scatter", "all_to_all",      "uneven all_to_all",   "barrier"};
+    "all_reduce",    "all_reduce_shards", "all_reduce_axpy", "all_reduce_momentum", "all_reduce_apply",
+    "reduce",        "broadcast",         "all_gather",      "uneven all_gather",   "gather",
+    "uneven gather", "scatter",           "uneven scatter",  "reduce_scatter",      "uneven reduce_scatter",
+    "all_to_all",    "uneven all_to_all", "barrier"};
 
 const char *case_algorithm(int index) {
     static const char *const names[CASE_ALGORITHMS] = {"reference", "inline", "direct", NULL}, *const of_gpus[CASE_ALGORITHMS] = {
@@ -42,7 +43,7 @@ bool case_rooted(const matrix_case *c) {
     return c->kind == CASE_REDUCE || c->kind == CASE_BROADCAST || (c->kind >= CASE_GATHER && c->kind <= CASE_SCATTER_UNEVEN);
 }
 
-bool case_updates(const matrix_case *c) { return c->kind == CASE_ALL_REDUCE_AXPY || c->kind == CASE_ALL_REDUCE_MOMENTUM; }
+bool case_updates(const matrix_case *c) { return c->kind >= CASE_ALL_REDUCE_AXPY && c->kind <= CASE_ALL_REDUCE_APPLY; }
 
 static bool has_place(const matrix_case *c) {
     return c->kind != CASE_ALL_REDUCE_SHARDS && !case_updates(c) && c->kind != CASE_ALL_TO_ALL_UNEVEN && c->kind != CASE_BARRIER;

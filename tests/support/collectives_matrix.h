@@ -10,6 +10,7 @@ typedef enum {
     CASE_ALL_REDUCE_SHARDS,
     CASE_ALL_REDUCE_AXPY,
     CASE_ALL_REDUCE_MOMENTUM,
+    CASE_ALL_REDUCE_APPLY, /* a rule that stores the sums */
     CASE_REDUCE,
     CASE_BROADCAST,
     CASE_ALL_GATHER,
