@@ -5,6 +5,7 @@
 #include "base_machine.h"
 #include "base_seed.h"
 #include "graph_fixture.h"
+#include "graph_operator_rows.h"
 #include "graph_private.h"
 #include "operators/operators_private.h"
 
@@ -12,197 +13,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-enum { OPERANDS = 3, NODES = 512, MOST_WORKERS = 8, WAYS = 8, TEXT = 512 };
-
-/* ---- the table ---- */
-
-typedef struct table_row {
-    const char *operation;
-    const char *shapes[OPERANDS]; /* digits: the sizes of the axes; R: rows; "-": a scalar; i...: indices; b...: truth; n...: i32 */
-    muster_attribute attributes[5];
-} table_row;
-#define NUMBER(attribute, value) \
-    { .name = (attribute), .number = (value) }
-#define INTEGER(attribute, value) \
-    { .name = (attribute), .integer = (value) }
-#define ENTRIES(attribute, ...) \
-    { .name = (attribute), LIST(__VA_ARGS__) }
-#define WORDS(attribute, value) \
-    { .name = (attribute), .text = (value) }
-#define ROWS MUSTER_ROWS
-#define ROW(...) \
-    { .operation = __VA_ARGS__ }
-
-static const table_row table[] = {
-    ROW("add", {"R4", "4"}),
-    ROW("add", {"1R", "R3R"}),
-    ROW("subtract", {"R1", "1R"}),
-    ROW("multiply", {"4R", "R"}),
-    ROW("multiply", {"nR4", "n4"}),
-    ROW("divide", {"R4", "-"}),
-    ROW("divide", {"nR4", "n4"}),
-    ROW("maximum", {"R5", "5"}),
-    ROW("power", {"R3", "3"}),
-    ROW("bitwise_and", {"nR4", "nR4"}),
-    ROW("bitwise_not", {"nR4"}),
-    ROW("negative", {"R4"}),
-    ROW("tanh", {"3R"}),
-    ROW("relu", {"R9"}),
-    ROW("gelu", {"9R"}),
-    ROW("leaky_relu", {"R4"}),
-    ROW("absolute", {"R4"}),
-    ROW("square", {"R4"}),
-    ROW("sqrt", {"R4"}),
-    ROW("exp", {"R4"}),
-    ROW("log", {"R4"}),
-    ROW("sigmoid", {"R4"}),
-    ROW("reciprocal", {"R4"}),
-    ROW("softplus", {"R4"}),
-    ROW("sin", {"R4"}),
-    ROW("cos", {"R4"}),
-    ROW("tan", {"R4"}),
-    ROW("asin", {"R4"}),
-    ROW("acos", {"R4"}),
-    ROW("atan", {"R4"}),
-    ROW("sinh", {"R4"}),
-    ROW("cosh", {"R4"}),
-    ROW("erf", {"R4"}),
-    ROW("log1p", {"R4"}),
-    ROW("expm1", {"R4"}),
-    ROW("log2", {"R4"}),
-    ROW("exp2", {"R4"}),
-    ROW("log10", {"R4"}),
-    ROW("rsqrt", {"R4"}),
-    ROW("silu", {"R4"}),
-    ROW("sign", {"R4"}),
-    ROW("floor", {"R4"}),
-    ROW("ceil", {"R4"}),
-    ROW("round", {"R4"}),
-    ROW("trunc", {"R4"}),
-    ROW("minimum", {"R4", "4"}),
-    ROW("floor_divide", {"R4", "4"}),
-    ROW("remainder", {"R4", "4"}),
-    ROW("fmod", {"R4", "4"}),
-    ROW("atan2", {"R4", "4"}),
-    ROW("hypot", {"R4", "4"}),
-    ROW("equal", {"R4", "4"}),
-    ROW("not_equal", {"R4", "4"}),
-    ROW("less_equal", {"R4", "4"}),
-    ROW("greater", {"R4", "4"}),
-    ROW("greater_equal", {"R4", "4"}),
-    ROW("logical_and", {"R4", "4"}),
-    ROW("logical_or", {"R4", "4"}),
-    ROW("bitwise_or", {"nR4", "n4"}),
-    ROW("bitwise_xor", {"nR4", "n4"}),
-    ROW("logical_not", {"R4"}),
-    ROW("isfinite", {"R4"}),
-    ROW("isinf", {"R4"}),
-    ROW("relu_gradient", {"R4", "R4"}),
-    ROW("less", {"R4", "4"}),
-    ROW("logical_xor", {"bR4", "bR4"}),
-    ROW("isnan", {"R4"}),
-    ROW("where", {"bR4", "R4", "4"}),
-    ROW("clip", {"R4"}, {NUMBER("low", -0.5), NUMBER("high", 0.5)}),
-    ROW("cast", {"R9"}, {INTEGER("dtype", MUSTER_I32)}),
-    ROW("stop_gradient", {"R9"}),
-    ROW("ones_like", {"9R"}),
-    ROW("sum", {"R49"}),
-    ROW("sum", {"9R4"}, {ENTRIES("axis", 0, 2)}),
-    ROW("sum", {"nR9"}, {ENTRIES("axis", 0)}),
-    ROW("mean", {"R49"}, {ENTRIES("axis", 0, 1)}),
-    ROW("mean", {"4R"}, {ENTRIES("axis", 0), INTEGER("keepdims", 1)}),
-    ROW("max", {"R9"}, {ENTRIES("axis", 0)}),
-    ROW("max", {"R9"}, {ENTRIES("axis", 1)}),
-    ROW("max", {"nR9"}),
-    ROW("min", {"9R"}),
-    ROW("min", {"nR9"}, {ENTRIES("axis", 0)}),
-    ROW("prod", {"R9"}, {ENTRIES("axis", 0)}),
-    ROW("any", {"bR9"}, {ENTRIES("axis", 0)}),
-    ROW("all", {"R9"}, {ENTRIES("axis", 1)}),
-    ROW("var", {"R9"}, {ENTRIES("axis", 0)}),
-    ROW("std", {"R9"}, {ENTRIES("axis", 1)}),
-    ROW("norm", {"R9"}, {NUMBER("ord", 3)}),
-    ROW("softmax", {"R9"}, {ENTRIES("axis", -1)}),
-    ROW("softmax", {"4R9"}, {ENTRIES("axis", 0)}),
-    ROW("log_softmax", {"R49"}, {ENTRIES("axis", 1, 2)}),
-    ROW("log_softmax", {"9R"}, {ENTRIES("axis", 0)}),
-    ROW("logsumexp", {"R9"}, {ENTRIES("axis", -1)}),
-    ROW("logsumexp", {"9R"}, {ENTRIES("axis", 0), INTEGER("keepdims", 1)}),
-    ROW("argmax", {"R9"}, {INTEGER("axis", 1)}),
-    ROW("argmin", {"9R4"}, {INTEGER("axis", 0)}),
-    ROW("cumsum", {"9R4"}, {INTEGER("axis", 1)}),
-    ROW("cumsum", {"R9"}, {INTEGER("axis", 1)}),
-    ROW("sort", {"R9"}),
-    ROW("argsort", {"4R9"}),
-    ROW("top_k", {"R9"}, {ENTRIES("k", 3)}),
-    ROW("tril", {"R9"}, {INTEGER("k", 1)}),
-    ROW("triu", {"49R"}, {INTEGER("k", -2)}),
-    ROW("arange", {NULL}, {ENTRIES("shape", ROWS), NUMBER("start", 3), NUMBER("increment", 2), INTEGER("dtype", MUSTER_I64)}),
-    ROW("arange", {NULL}, {ENTRIES("shape", 20), NUMBER("start", 3), NUMBER("increment", -2), INTEGER("dtype", MUSTER_F64)}),
-    ROW("linspace", {NULL}, {NUMBER("start", 0), NUMBER("stop", 1), INTEGER("num", 20), INTEGER("dtype", MUSTER_F64)}),
-    ROW("eye", {NULL}, {ENTRIES("shape", ROWS, 9), INTEGER("k", 2), INTEGER("dtype", MUSTER_F64)}),
-    ROW("eye", {NULL}, {ENTRIES("shape", 9, ROWS), INTEGER("k", -1), INTEGER("dtype", MUSTER_I32)}),
-    ROW("full", {NULL}, {ENTRIES("shape", ROWS, 9), NUMBER("value", 2.5), INTEGER("dtype", MUSTER_F64)}),
-    ROW("random_uniform", {"i-"}, {ENTRIES("shape", ROWS, 9), INTEGER("seed", 1), INTEGER("dtype", MUSTER_F64)}),
-    ROW("random_normal", {"i-"}, {ENTRIES("shape", ROWS, 3), INTEGER("seed", 2), INTEGER("dtype", MUSTER_F64)}),
-    ROW("bernoulli", {"i-"}, {ENTRIES("shape", ROWS, 3), NUMBER("p", 0.5), INTEGER("seed", 3), INTEGER("dtype", MUSTER_F64)}),
-    ROW("dropout", {"R9", "i-"}, {NUMBER("p", 0.5), INTEGER("seed", 4)}),
-    ROW("dropout", {"94", "i-"}, {NUMBER("p", 0.5), INTEGER("seed", 5)}),
-    ROW("matmul", {"R9", "94"}),
-    ROW("matmul", {"9R", "R4"}),
-    ROW("matmul", {"R", "R4"}),
-    ROW("matmul", {"2R39", "R94"}),
-    ROW("matmul", {"R39", "94"}),
-    ROW("dot", {"-", "R4"}),
-    ROW("inner", {"R9", "49"}),
-    ROW("outer", {"R", "9"}),
-    ROW("einsum", {"R49", "R95"}, {WORDS("subscripts", "bij,bjk->bki")}),
-    ROW("einsum", {"R4", "R9"}, {WORDS("subscripts", "ri,rj->ij")}),
-    ROW("einsum", {"nR4", "n49"}, {WORDS("subscripts", "ri,ij->rj")}),
-    ROW("reshape", {"R49"}, {ENTRIES("shape", ROWS, MUSTER_INFER)}),
-    ROW("reshape", {"R49"}, {ENTRIES("shape", MUSTER_INFER, 3)}),
-    ROW("reshape", {"49R"}, {ENTRIES("shape", 36, ROWS)}),
-    ROW("reshape", {"9R"}, {ENTRIES("shape", 3, 3, ROWS)}),
-    ROW("ravel", {"R49"}),
-    ROW("broadcast_to", {"R1"}, {ENTRIES("shape", 3, ROWS, 9)}),
-    ROW("expand_dims", {"R9"}, {INTEGER("axis", 1)}),
-    ROW("squeeze", {"1R19"}),
-    ROW("transpose", {"R49"}, {ENTRIES("axes", 1, 2, 0)}),
-    ROW("swapaxes", {"R49"}, {INTEGER("axis1", 0), INTEGER("axis2", -1)}),
-    ROW("moveaxis", {"4R9"}, {ENTRIES("source", 0), ENTRIES("destination", 1)}),
-    ROW("slice", {"R9"}, {ENTRIES("start", MUSTER_NONE, 1), ENTRIES("stop", MUSTER_NONE, 8), ENTRIES("step", 1, 2)}),
-    ROW("slice", {"9R4"}, {ENTRIES("start", 6, MUSTER_NONE), ENTRIES("stop", 1, MUSTER_NONE), ENTRIES("step", -2, 1)}),
-    ROW("flip", {"R9"}, {ENTRIES("axis", 0)}),
-    ROW("flip", {"R9"}, {ENTRIES("axis", 1)}),
-    ROW("pad", {"R9"}, {ENTRIES("before", 0, 1), ENTRIES("after", 0, 2)}),
-    ROW("concatenate", {"R9", "R4", "R1"}, {INTEGER("axis", 1)}),
-    ROW("concatenate", {"99", "49"}, {INTEGER("axis", 0)}),
-    ROW("stack", {"R9", "R9"}, {INTEGER("axis", 1)}),
-    ROW("split", {"R9"}, {INTEGER("sections", 3), INTEGER("index", 1), INTEGER("axis", 1)}),
-    ROW("tile", {"R9"}, {ENTRIES("reps", 2, 1)}),
-    ROW("tile", {"R9"}, {ENTRIES("reps", 1, 2)}),
-    ROW("repeat", {"R9"}, {INTEGER("repeats", 2), INTEGER("axis", 0)}),
-    ROW("diagonal", {"R99"}, {INTEGER("offset", 1), INTEGER("axis1", 1), INTEGER("axis2", 2)}),
-    ROW("trace", {"99R"}),
-    ROW("take", {"94", "iR"}),
-    ROW("take", {"R9", "iR"}, {INTEGER("axis", 1)}),
-    ROW("embedding", {"94", "iR3"}),
-    ROW("scatter_add", {"R4", "iR"}, {ENTRIES("rows", 9)}),
-    ROW("scatter_add", {"9R", "i9"}, {ENTRIES("rows", 5)}),
-    ROW("take_along_axis", {"R9", "iR4"}, {INTEGER("axis", 1)}),
-    ROW("take_along_axis", {"R49", "iR41"}, {INTEGER("axis", -1)}),
-    ROW("add_along_axis", {"R9", "iR9"}, {ENTRIES("size", 4), INTEGER("axis", 1)}),
-    ROW("one_hot", {"iR"}, {ENTRIES("k", 5), INTEGER("dtype", MUSTER_F64)}),
-    ROW("softmax_cross_entropy", {"R4", "iR"}),
-    ROW("cross_entropy", {"R4", "iR"}, {INTEGER("ignore", 1)}),
-    ROW("cross_entropy", {"R34", "iR3"}, {INTEGER("ignore", MUSTER_NONE)}),
-    ROW("negative_log_likelihood", {"R4", "iR"}, {INTEGER("ignore", MUSTER_NONE)}),
-    ROW("sigmoid_cross_entropy", {"R4", "R4"}),
-    ROW("mean_squared_error", {"R4", "4"}),
-    ROW("huber", {"R4", "R4"}, {NUMBER("delta", 0.5)}),
-    ROW("hinge", {"R4", "R4"}),
-};
-enum { CASES = sizeof table / sizeof *table };
+enum { NODES = 512, MOST_WORKERS = 8, WAYS = 8, TEXT = 512 };
 
 /* Operators without a way of their own, since no worker computes a part of their results. */
 static const struct {
@@ -605,15 +416,15 @@ static muster_expr *operand_make(muster_graph *graph, const char *shape, const c
         if (at != first) sizes[ndim++] = *at == 'R' ? MUSTER_ROWS : *at - '0';
     muster_expr *input = muster_graph_input(graph, name, dtype, ndim, sizes, first ? MUSTER_SCATTER : MUSTER_BROADCAST);
     if (!moved) return input;
-    return apply(graph, "moveaxis", &input, 1, ATTRIBUTES(ENTRIES("source", 0), ENTRIES("destination", moved)));
+    return apply(graph, "moveaxis", &input, 1, ATTRIBUTES({.name = "source", LIST(0)}, {.name = "destination", LIST(moved)}));
 }
 
 /* The expression of the row, and its gradients where it has some. */
-static void expression_make(muster_graph *graph, const table_row *row) {
-    static const char *const names[OPERANDS] = {"a", "b", "c"};
-    muster_expr *operands[OPERANDS], *floats[OPERANDS], *gradients[OPERANDS];
+static void expression_make(muster_graph *graph, const operator_row *row) {
+    static const char *const names[OPERATOR_OPERANDS] = {"a", "b", "c"};
+    muster_expr *operands[OPERATOR_OPERANDS], *floats[OPERATOR_OPERANDS], *gradients[OPERATOR_OPERANDS];
     int32_t count = 0, wanted = 0;
-    for (; count < OPERANDS && row->shapes[count]; count++) {
+    for (; count < OPERATOR_OPERANDS && row->shapes[count]; count++) {
         operands[count] = operand_make(graph, row->shapes[count], names[count]);
         if (operands[count]->type.dtype == MUSTER_F64) floats[wanted++] = operands[count];
     }
@@ -623,7 +434,7 @@ static void expression_make(muster_graph *graph, const table_row *row) {
     assert_ok(muster_gradient(APPLY(graph, "sum", APPLY(graph, "multiply", y, APPLY(graph, "cos", y))), floats, wanted, gradients));
 }
 
-static int32_t row_compare(muster_runtime *runtime, const table_row *row, int64_t rows, bool *covered) {
+static int32_t row_compare(muster_runtime *runtime, const operator_row *row, int64_t rows, bool *covered) {
     muster_graph *graph;
     muster_function *function;
     play *p = calloc(1, sizeof *p);
@@ -650,8 +461,8 @@ static void every_way_computes_the_value(void **state) {
     static const int64_t rows[] = {7, 0, 1, 64};
     int32_t ways = 0;
     const int32_t counts = on_gpus() && !test_is_full() ? 1 : 4;
-    for (int32_t i = 0; i < CASES; i++)
-        for (int32_t r = 0; r < counts; r++) ways += row_compare(*state, &table[i], rows[r], covered);
+    for (int32_t i = 0; i < operator_row_count; i++)
+        for (int32_t r = 0; r < counts; r++) ways += row_compare(*state, &operator_rows[i], rows[r], covered);
     if (counts == 4) assert_int_equal(ways, 85251);
 }
 

@@ -90,6 +90,8 @@ double invariance_distance(const invariance_values *a, const invariance_values *
 /* The runtimes of these texts, opened once; closed by devices_close. The discrete device is
  * known. */
 muster_runtime *devices_open(const char *devices);
+/* The same with logical shards. */
+muster_runtime *devices_open_shards(const char *devices, int32_t shards);
 int devices_close(void **state);
 
 #endif

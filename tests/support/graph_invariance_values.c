@@ -10,18 +10,27 @@ enum { RUNTIMES = 24 };
 
 static struct {
     char devices[64];
+    int32_t shards;
     muster_runtime *runtime;
 } opened[RUNTIMES];
 
-muster_runtime *devices_open(const char *devices) {
+muster_runtime *devices_open_shards(const char *devices, int32_t shards) {
     int32_t i = 0;
+    muster_runtime_options options;
     assert_ok(mst_discrete_register());
     for (; i < RUNTIMES && opened[i].runtime; i++)
-        if (strcmp(opened[i].devices, devices) == 0) return opened[i].runtime;
+        if (strcmp(opened[i].devices, devices) == 0 && opened[i].shards == shards) return opened[i].runtime;
     assert_true(i < RUNTIMES);
     strcpy(opened[i].devices, devices);
-    return opened[i].runtime = graph_runtime(devices);
+    opened[i].shards = shards;
+    muster_runtime_options_init(&options);
+    options.devices = devices;
+    options.logical_shards = shards;
+    assert_ok(muster_runtime_open(&options, &opened[i].runtime));
+    return opened[i].runtime;
 }
+
+muster_runtime *devices_open(const char *devices) { return devices_open_shards(devices, 0); }
 
 int devices_close(void **state) {
     (void)state;

@@ -1,0 +1,20 @@
+/* An expression of each operator, in a table, for the suites that look at all of them. */
+#ifndef GRAPH_OPERATOR_ROWS_H
+#define GRAPH_OPERATOR_ROWS_H
+
+#include "muster/graph.h"
+
+enum { OPERATOR_OPERANDS = 3, OPERATOR_ATTRIBUTES = 5 };
+
+typedef struct operator_row {
+    const char *operation;
+    /* Digits: the sizes of the axes; R: the rows of a call; "-": a scalar. A letter before them: i
+     * indices, b truth, n i32. Else f64. NULL: there are no more. */
+    const char *shapes[OPERATOR_OPERANDS];
+    muster_attribute attributes[OPERATOR_ATTRIBUTES];
+} operator_row;
+
+extern const operator_row operator_rows[];
+extern const int32_t operator_row_count;
+
+#endif
