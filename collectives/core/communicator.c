@@ -190,6 +190,23 @@ muster_status mst_worker_reserve(muster_worker *worker, int64_t bytes) {
     return MUSTER_OK;
 }
 
+muster_status mst_worker_reserve_apply(muster_worker *worker, muster_dtype dtype, int64_t shared, int64_t length) {
+    muster_communicator *communicator = mst_worker_communicator(worker);
+    const mst_request request = {.collective = MST_ALL_REDUCE_APPLY,
+                                 .dtype = (uint8_t)dtype,
+                                 .root = -1,
+                                 .shards = 1,
+                                 .input = length > 0 ? &request : NULL,
+                                 .input_count = length,
+                                 .output_count = shared};
+    if (!mst_worker_reserves(worker)) return MUSTER_OK;
+    for (int32_t i = 0; i < communicator->shared_count; i++) /* all of them prepare, whichever serves */
+        if (communicator->shared[i]->reserve_apply) MUSTER_TRY(communicator->shared[i]->reserve_apply(communicator, worker, &request));
+    if (mst_transport_winner(communicator, &request, NULL)) return MUSTER_OK;
+    const mst_transport *exclusive = communicator->exclusive[MST_ALL_REDUCE_APPLY];
+    return exclusive && exclusive->reserve_apply ? exclusive->reserve_apply(communicator, worker, &request) : MUSTER_OK;
+}
+
 /* ---- its description ---- */
 
 static void add_words(const muster_communicator *communicator, const mst_transport *transport, char *text, size_t size) {

@@ -140,6 +140,9 @@ struct mst_transport {
     /* Makes room, so that requests with inputs and outputs of at most `bytes` allocate nothing.
      * Called if create has set state[number]. */
     muster_status (*reserve)(muster_communicator *communicator, muster_worker *worker, int64_t bytes);
+    /* The same for an all_reduce_apply with the counts, dtype and shards of this request. An
+     * exclusive transport has it, and a sharing one that takes memory for it. */
+    muster_status (*reserve_apply)(muster_communicator *communicator, muster_worker *worker, const mst_request *request);
     const mst_message_table *messages; /* NULL: this transport does not move messages */
 };
 

@@ -92,6 +92,10 @@ static muster_status host_reserve(muster_communicator *communicator, muster_work
     return mst_staging_begin(&members_of(communicator)[mst_communicator_rank(communicator, worker)].staging, 2 * mst_staging_bytes(bytes));
 }
 
+static muster_status host_reserve_apply(muster_communicator *communicator, muster_worker *worker, const mst_request *request) {
+    return host_reserve(communicator, worker, mst_request_input_bytes(request));
+}
+
 static muster_status host_take(const mst_mail *mail, int32_t from, const mst_request *wanted, const mst_message *message) {
     const int64_t bytes = mst_message_bytes(wanted);
     (void)mail, (void)from;
@@ -114,4 +118,5 @@ const mst_transport mst_transport_host = {.name = "host",
                                           .ends_at_arrival = mst_host_ends_at_arrival,
                                           .run = host_run,
                                           .reserve = host_reserve,
+                                          .reserve_apply = host_reserve_apply,
                                           .messages = &host_messages};

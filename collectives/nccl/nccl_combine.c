@@ -35,11 +35,10 @@ int64_t mst_nccl_slots_bytes(const mst_view *view) {
     return vector * (mst_view_shards(view) - mst_request_shards(r) + needs_result(r, view->rank));
 }
 
-int64_t mst_nccl_expected_bytes(const mst_batch *batch, const mst_request *r) {
+int64_t mst_nccl_expected_bytes(const muster_communicator *communicator, int32_t rank, const mst_request *r) {
     if (!mst_nccl_combines(r)) return 0;
-    const muster_communicator *communicator = batch->communicator;
     const int64_t element = muster_dtype_size(r->dtype);
-    int64_t count = r->collective == MST_REDUCE_SCATTER ? r->output_count : segment_of(r, communicator->size, batch->rank).count;
+    int64_t count = r->collective == MST_REDUCE_SCATTER ? r->output_count : segment_of(r, communicator->size, rank).count;
     const bool native = mst_request_shards(r) == 1 && mst_nccl_sums(r, communicator->world->fixed_order);
     return native ? 0 : mst_device_staging_bytes(count * element) * (mst_request_shards(r) * communicator->size + 1);
 }

@@ -33,7 +33,7 @@ static inline muster_status mst_nccl_receive(const mst_nccl_issue *c, void *to, 
 int64_t mst_nccl_slots_bytes(const mst_view *view);
 /* The staging memory that the request needs, as far as this rank can tell before the others have
  * arrived. */
-int64_t mst_nccl_expected_bytes(const mst_batch *batch, const mst_request *r);
+int64_t mst_nccl_expected_bytes(const muster_communicator *communicator, int32_t rank, const mst_request *r);
 muster_status mst_nccl_exchange(const mst_nccl_issue *c, const mst_view *view, char *slots);
 muster_status mst_nccl_combine(const mst_nccl_issue *c, const mst_view *view, char *slots);
 /* Sends the combined segments to all ranks, or to the root. */

@@ -152,6 +152,7 @@ extern const mst_join_table mst_nccl_join;
  * the collective combine none? */
 bool mst_nccl_native(const mst_view *view, bool fixed_order);
 muster_status mst_nccl_prepare(mst_batch *batch);
+muster_status mst_nccl_apply_reserve(muster_communicator *communicator, muster_worker *worker, const mst_request *request);
 muster_status mst_nccl_run(const mst_batch *batch);
 
 #endif

@@ -27,13 +27,19 @@ muster_status mst_nccl_prepare(mst_batch *batch) {
     for (int32_t i = 0; i < batch->count; i++) {
         bytes += mst_device_copy_bytes(batch, i);
         if (mst_transport_winner(batch->communicator, &batch->requests[i], NULL) != &mst_transport_nccl) continue;
-        bytes += mst_nccl_expected_bytes(batch, &batch->requests[i]);
+        bytes += mst_nccl_expected_bytes(batch->communicator, batch->rank, &batch->requests[i]);
         expected = true;
     }
     MUSTER_TRY(mst_device_staging_begin(batch->worker, staging, bytes));
     if (expected) batch->worker->device->in_flight = true;
     for (int32_t i = 0; i < batch->count; i++) MUSTER_TRY(mst_device_offer_copy(batch, i, staging));
     return MUSTER_OK;
+}
+
+muster_status mst_nccl_apply_reserve(muster_communicator *communicator, muster_worker *worker, const mst_request *request) {
+    if (mst_transport_winner(communicator, request, NULL) != &mst_transport_nccl) return MUSTER_OK;
+    return mst_device_staging_begin(worker, &mst_nccl_worker_of(communicator, worker)->staging,
+                                    mst_nccl_expected_bytes(communicator, mst_communicator_rank(communicator, worker), request));
 }
 
 static bool goes_natively(const mst_nccl_issue *c, const mst_view *view) {

@@ -45,4 +45,5 @@ const mst_transport mst_transport_nccl = {.name = "nccl",
                                           .release = mst_nccl_release,
                                           .bid = nccl_bid,
                                           .prepare = mst_nccl_prepare,
-                                          .run = mst_nccl_run};
+                                          .run = mst_nccl_run,
+                                          .reserve_apply = mst_nccl_apply_reserve};

@@ -5,12 +5,16 @@
 #include "p2p_private.h"
 #include "p2p_reduce_private.h"
 
-int64_t mst_p2p_apply_bytes(const mst_batch *batch) {
-    const mst_request *request = batch->requests;
+int64_t mst_p2p_apply_bytes(const muster_communicator *communicator, int32_t rank, const mst_request *request) {
     int64_t begin, end;
     if (!mst_request_applies(request)) return 0;
-    mst_apply_portion(request->dtype, request->output_count, batch->communicator->size, batch->rank, &begin, &end);
+    mst_apply_portion(request->dtype, request->output_count, communicator->size, rank, &begin, &end);
     return (end - begin) * muster_dtype_size(request->dtype);
+}
+
+muster_status mst_p2p_apply_reserve(muster_communicator *communicator, muster_worker *worker, const mst_request *request) {
+    return mst_device_staging_begin(worker, &mst_p2p_of(communicator)->workers[worker->rank].staging,
+                                    mst_p2p_apply_bytes(communicator, mst_communicator_rank(communicator, worker), request));
 }
 
 /* One kernel for as many segments as lie one behind the other in the vectors of all ranks. */

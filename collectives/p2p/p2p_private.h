@@ -47,7 +47,8 @@ muster_status mst_p2p_serve(muster_worker *worker, const mst_view *view);
 
 /* p2p_apply.c. The staging memory that a rank needs for its sums; 0 if the batch is no
  * all_reduce_apply, which always is a batch by itself. */
-int64_t mst_p2p_apply_bytes(const mst_batch *batch);
+int64_t mst_p2p_apply_bytes(const muster_communicator *communicator, int32_t rank, const mst_request *request);
+muster_status mst_p2p_apply_reserve(muster_communicator *communicator, muster_worker *worker, const mst_request *request);
 muster_status mst_p2p_apply(muster_worker *worker, const mst_view *view, char *sums);
 
 /* p2p_messages.c */

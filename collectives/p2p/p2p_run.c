@@ -34,7 +34,7 @@ static muster_status wait_for_all(const mst_batch *batch, int32_t event) {
 
 muster_status mst_p2p_prepare(mst_batch *batch) {
     mst_device_staging *staging = &mst_p2p_of(batch->communicator)->workers[batch->worker->rank].staging;
-    int64_t bytes = mst_p2p_apply_bytes(batch);
+    int64_t bytes = mst_p2p_apply_bytes(batch->communicator, batch->rank, batch->requests);
     for (int32_t i = 0; i < batch->count; i++) bytes += mst_device_copy_bytes(batch, i);
     MUSTER_TRY(mst_device_staging_begin(batch->worker, staging, bytes));
     for (int32_t i = 0; i < batch->count; i++) MUSTER_TRY(mst_device_offer_copy(batch, i, staging));

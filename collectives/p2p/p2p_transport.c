@@ -95,4 +95,5 @@ const mst_transport mst_transport_p2p = {.name = "p2p",
                                          .prepare = mst_p2p_prepare,
                                          .run = mst_p2p_run,
                                          .finish = mst_p2p_finish,
+                                         .reserve_apply = mst_p2p_apply_reserve,
                                          .messages = &mst_p2p_messages};

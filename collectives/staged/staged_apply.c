@@ -5,22 +5,36 @@
  * the other ranks' portions to its device. */
 #include "staged_private.h"
 
-static mst_device_staging *sums_of(const mst_batch *batch) {
-    mst_device_staging *sums = batch->communicator->world->open[MST_TRANSPORT_staged];
-    return &sums[batch->worker->rank];
+static mst_device_staging *sums_of(const muster_communicator *communicator, const muster_worker *worker) {
+    mst_device_staging *sums = communicator->world->open[MST_TRANSPORT_staged];
+    return &sums[worker->rank];
 }
 
 static mst_apply_offer *own_offer(const mst_batch *batch) { return &batch->member->apply[batch->tag & 1]; }
 
 static int64_t vector_bytes(const mst_request *request) { return request->output_count * muster_dtype_size(request->dtype); }
 
+/* A copy of the gradients, the shared vector, and the sums on the device. */
+static muster_status take_device(const muster_communicator *communicator, muster_worker *worker, const mst_request *request) {
+    const int32_t rank = mst_communicator_rank(communicator, worker);
+    int64_t begin, end;
+    mst_apply_portion(request->dtype, request->output_count, communicator->size, rank, &begin, &end);
+    MUSTER_TRY(mst_device_staging_begin(worker, sums_of(communicator, worker), (end - begin) * muster_dtype_size(request->dtype)));
+    return mst_staging_begin(&mst_staged_members(communicator)[rank].staging,
+                             mst_staging_bytes(mst_request_input_bytes(request)) + mst_staging_bytes(vector_bytes(request)));
+}
+
+muster_status mst_staged_apply_reserve(muster_communicator *communicator, muster_worker *worker, const mst_request *request) {
+    if (!mst_device_is_host(worker->device)) return take_device(communicator, worker, request);
+    if (communicator->forced.algorithm != MST_ALGORITHM_reference) return MUSTER_OK;
+    return mst_staging_begin(&mst_staged_members(communicator)[mst_communicator_rank(communicator, worker)].staging,
+                             mst_staging_bytes(mst_request_input_bytes(request)));
+}
+
 static muster_status prepare_device(const mst_batch *batch, mst_staging *staging) {
     const mst_request *request = batch->requests;
     const int64_t input = mst_request_input_bytes(request);
-    int64_t begin, end;
-    mst_apply_portion(request->dtype, request->output_count, batch->communicator->size, batch->rank, &begin, &end);
-    MUSTER_TRY(mst_device_staging_begin(batch->worker, sums_of(batch), (end - begin) * muster_dtype_size(request->dtype)));
-    MUSTER_TRY(mst_staging_begin(staging, mst_staging_bytes(input) + mst_staging_bytes(vector_bytes(request))));
+    MUSTER_TRY(take_device(batch->communicator, batch->worker, request));
     void *copy = mst_staging_take(staging, input);
     own_offer(batch)->staged = mst_staging_take(staging, vector_bytes(request));
     if (request->input) batch->offered->input = copy;
@@ -76,7 +90,7 @@ muster_status mst_staged_apply_run(const mst_batch *batch) {
     const int64_t element = mst_view_element(&view);
     int64_t begin, end;
     mst_view_portion(&view, view.rank, &begin, &end);
-    char *sums = own_offer(batch)->staged + begin * element, *on_device = sums_of(batch)->memory;
+    char *sums = own_offer(batch)->staged + begin * element, *on_device = sums_of(batch->communicator, batch->worker)->memory;
     MUSTER_TRY(mst_host_run(batch, members, sums));
     MUSTER_TRY(mst_staged_copy_in(batch->worker, on_device, sums, (end - begin) * element));
     MUSTER_TRY(mst_apply_sums(&view, batch->worker, on_device));

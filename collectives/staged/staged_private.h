@@ -18,6 +18,7 @@ muster_status mst_staged_run(const mst_batch *batch);
 muster_status mst_staged_finish(const mst_batch *batch);
 
 /* staged_apply.c: the same steps for an all_reduce_apply. */
+muster_status mst_staged_apply_reserve(muster_communicator *communicator, muster_worker *worker, const mst_request *request);
 muster_status mst_staged_apply_prepare(const mst_batch *batch);
 muster_status mst_staged_apply_run(const mst_batch *batch);
 muster_status mst_staged_apply_finish(const mst_batch *batch);

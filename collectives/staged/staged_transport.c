@@ -59,4 +59,5 @@ const mst_transport mst_transport_staged = {.name = "staged",
                                             .run = mst_staged_run,
                                             .finish = mst_staged_finish,
                                             .reserve = staged_reserve,
+                                            .reserve_apply = mst_staged_apply_reserve,
                                             .messages = &mst_staged_messages};

@@ -113,8 +113,6 @@ static void scratch_find(mst_making *m) {
         if (bytes > instance->scratch_bytes) instance->scratch_bytes = bytes;
     }
     instance->exchanged = instance->scratch_bytes;
-    for (int32_t u = 0; u < m->program->update_count; u++)
-        if (m->program->graph->updates.items[u].pass == MST_PORT_GRADIENT) instance->exchanged += muster_tensor_bytes(m->updates[u]);
 }
 
 static muster_status instance_fill(mst_making *m, const muster_tensor *given) {

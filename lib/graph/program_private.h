@@ -176,6 +176,7 @@ void mst_pass_drop(mst_graph_program *program);
 bool mst_pass_writes(const mst_graph_program *program, int32_t variable);
 muster_status mst_pass_targets(muster_worker *worker, const mst_graph_program *program, const muster_tensor *given, muster_tensor *updates);
 muster_status mst_pass_prepare(const mst_graph_program *program, int32_t rank, mst_instance *instance);
+muster_status mst_pass_reserve(muster_worker *worker, const mst_graph_program *program, const mst_instance *instance);
 muster_status mst_pass_run(muster_worker *worker, const mst_graph_program *program, mst_instance *instance, const muster_tensor *given,
                            const muster_tensor *updates);
 

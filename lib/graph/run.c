@@ -74,12 +74,13 @@ static void base_move(mst_instance *instance, int32_t base, const muster_tensor 
 }
 
 /* Has the worker the scratch memory that the steps may take? */
-static muster_status scratch_ensure(muster_worker *worker, mst_instance *instance) {
+static muster_status scratch_ensure(muster_worker *worker, const mst_graph_program *program, mst_instance *instance) {
     const int64_t mark = muster_worker_scratch_mark(worker);
     const muster_tensor spare = muster_worker_scratch(worker, MUSTER_U8, 1, &instance->scratch_bytes);
     MUSTER_TRY(mst_op_check(worker, &spare, "muster_function_call", "scratch memory"));
     MUSTER_TRY(muster_worker_scratch_release(worker, mark));
     if (instance->exchanged) MUSTER_TRY(mst_worker_reserve(worker, instance->exchanged));
+    if (instance->exchanged && program->pass) MUSTER_TRY(mst_pass_reserve(worker, program, instance));
     instance->exchanged = 0;
     return MUSTER_OK;
 }
@@ -92,7 +93,7 @@ static muster_status bases_move(muster_worker *worker, const mst_graph_program *
         MUSTER_TRY(mst_op_check(worker, &arena, "muster_function_call", "scratch memory"));
         base_move(instance, MST_BASE_ARENA, &arena);
     }
-    if (instance->scratch_bytes) MUSTER_TRY(scratch_ensure(worker, instance));
+    if (instance->scratch_bytes) MUSTER_TRY(scratch_ensure(worker, program, instance));
     for (int32_t i = 0; i < program->input_count + program->variable_count; i++) base_move(instance, mst_base_input(program, i), &given[i]);
     for (int32_t o = 0; o < program->output_count; o++)
         if (out[o].dtype != MUSTER_DTYPE_NONE) base_move(instance, mst_base_output(program, o), &out[o]);

@@ -66,6 +66,67 @@ static void test_a_call_of_the_same_sizes_allocates_nothing(void **state) {
     }
 }
 
+/* After the reserve nothing is allocated: there is no host memory, and devices must not ask their
+ * driver for any more. The blocks take what is left of theirs. */
+enum { BLOCKS = 64, SMALLEST = 4096 };
+typedef struct filling {
+    void *blocks[BLOCKS];
+    int32_t count;
+} filling;
+
+static void fill_device(mst_device *device, filling *f) {
+    device->in_flight = true;
+    for (int64_t bytes = 1 << 26; bytes >= SMALLEST && f->count < BLOCKS;)
+        if (device->memory->allocate(device, bytes, &f->blocks[f->count]) == MUSTER_OK)
+            f->count++;
+        else
+            bytes /= 2;
+}
+
+static muster_status train_reserved(muster_worker *w, void *argument) {
+    const apply_plan plan = {MUSTER_F32, 50000, APPLY_FEW, true, false, false};
+    const bool on_host = mst_device_is_host(w->device), counted = collectives_devices() == COLLECTIVES_HOST_AND_DISCRETE;
+    filling f = {.count = 0};
+    apply_rank a;
+    muster_status status = apply_open(&a, w, w->size, &plan);
+    if (status == MUSTER_OK) status = apply_write_gradients(&a, 0);
+    if (status == MUSTER_OK && *(bool *)argument) status = mst_worker_reserve_apply(w, MUSTER_F32, plan.count, a.length);
+    if (status == MUSTER_OK) status = muster_worker_barrier(w, NULL);
+    if (!counted && !on_host) fill_device(w->device, &f);
+    if (status == MUSTER_OK) status = muster_worker_barrier(w, NULL);
+    const int64_t before = mst_memory_count();
+    if (status == MUSTER_OK) status = muster_worker_barrier(w, NULL);
+    if (status == MUSTER_OK) status = apply_enter(&a, NULL);
+    if (status == MUSTER_OK) status = muster_worker_barrier(w, NULL);
+    allocations_between[w->rank] = mst_memory_count() - before;
+    for (int32_t b = 0; b < f.count; b++) w->device->memory->release(w->device, f.blocks[b]);
+    if (status == MUSTER_OK) status = muster_worker_barrier(w, NULL);
+    if (status == MUSTER_OK) status = apply_check(&a, 1, NULL);
+    apply_close(&a);
+    return status;
+}
+
+static void test_a_call_after_the_reserve_allocates_nothing(void **state) {
+    static const int32_t groups[][2] = {{3, 0}, {0, 2}, {2, 1}};
+    const bool on_gpus = collectives_devices() != COLLECTIVES_HOST_AND_DISCRETE;
+    (void)state;
+    for (size_t g = 0; g < sizeof groups / sizeof *groups; g++)
+        for (int32_t reserved = 0; reserved < 2; reserved++) {
+            collectives_pool pool;
+            bool reserves = reserved;
+            int64_t allocated = 0;
+            collectives_open(&pool, groups[g][0], groups[g][1]);
+            const muster_status status = collectives_run(&pool, train_reserved, &reserves);
+            for (int32_t r = 0; r < pool.size; r++) allocated += allocations_between[r];
+            if (reserved || !on_gpus) assert_ok(status);
+            if (reserved) assert_int_equal(allocated, 0);
+            /* the oracle of the above: without it, something is allocated */
+            if (!reserved && on_gpus) assert_int_equal(status, MUSTER_OUT_OF_MEMORY);
+            if (!reserved && !on_gpus && groups[g][1]) assert_true(allocated > 0);
+            collectives_close(&pool);
+        }
+}
+
 /* ---- a rule that fails ---- */
 
 /* At each of its calls once, on a rank alone. What is not marked is as it was; what has no elements
@@ -104,6 +165,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_pieces_cover_the_vector_and_may_be_empty),
         cmocka_unit_test(test_a_call_of_the_same_sizes_allocates_nothing),
+        cmocka_unit_test(test_a_call_after_the_reserve_allocates_nothing),
         cmocka_unit_test(test_a_rule_that_fails_leaves_what_is_not_marked),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

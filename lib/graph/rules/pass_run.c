@@ -40,6 +40,22 @@ muster_status mst_pass_targets(muster_worker *worker, const mst_graph_program *p
     return MUSTER_OK;
 }
 
+/* Memory of the collectives, before the first of a run. */
+muster_status mst_pass_reserve(muster_worker *worker, const mst_graph_program *program, const mst_instance *instance) {
+    const mst_pass *pass = program->pass;
+    for (int32_t first = 0, end; first < pass->count; first = end) {
+        const muster_dtype dtype = mst_pass_dtype(program, &pass->rules[first]);
+        int64_t shared = 0, bytes = 0;
+        for (end = first; end < pass->count && mst_pass_dtype(program, &pass->rules[end]) == dtype; end++) {
+            const muster_tensor *parameter = &instance->given[program->input_count + pass->rules[end].parameter];
+            bytes += (muster_tensor_bytes(*parameter) + PASS_ALIGNMENT - 1) / PASS_ALIGNMENT * PASS_ALIGNMENT;
+            if (mst_pass_is_shared(program, &pass->rules[end])) shared += muster_tensor_count(*parameter);
+        }
+        MUSTER_TRY(mst_worker_reserve_apply(worker, dtype, shared, bytes / muster_dtype_size(dtype)));
+    }
+    return MUSTER_OK;
+}
+
 /* ---- the rules of an instance ---- */
 
 static muster_status run_make(const mst_graph_program *program, int32_t rank, mst_instance *instance, struct mst_pass_run *run) {
