@@ -5,6 +5,7 @@
 #include "gemm.h"
 #include "layers.h"
 #include "process.h"
+#include "rules.h"
 #include "training.h"
 
 #include <math.h>
@@ -104,5 +105,6 @@ bool bench_train(const bench_options *options) {
     bool ok = step_row(options);
     ok = update_row(options, &plain_update) && ok;
     ok = update_row(options, &momentum_update) && ok;
+    ok = bench_rules(options) && ok;
     return bench_layers(options) && ok;
 }
