@@ -23,13 +23,15 @@ static void compress(uint32_t state[8], const uint8_t block[64]) {
         w[t] = (rotate(b, 17) ^ rotate(b, 19) ^ b >> 10) + w[t - 7] + (rotate(a, 7) ^ rotate(a, 18) ^ a >> 3) + w[t - 16];
     }
     memcpy(v, state, sizeof v);
+    /* The eight words move on by one place in each round. The names move instead: in round t the
+     * word number i of the standard is v[(i - t) & 7], so that unrolled rounds move nothing. */
+#pragma GCC unroll 8
     for (int t = 0; t < 64; t++) {
-        uint32_t a = v[0], e = v[4];
-        uint32_t first = v[7] + (rotate(e, 6) ^ rotate(e, 11) ^ rotate(e, 25)) + ((e & v[5]) ^ (~e & v[6])) + constants[t] + w[t];
-        uint32_t second = (rotate(a, 2) ^ rotate(a, 13) ^ rotate(a, 22)) + ((a & v[1]) ^ (a & v[2]) ^ (v[1] & v[2]));
-        memmove(v + 1, v, 7 * sizeof *v);
-        v[4] += first;
-        v[0] = first + second;
+        uint32_t a = v[-t & 7], b = v[(1 - t) & 7], c = v[(2 - t) & 7], e = v[(4 - t) & 7], f = v[(5 - t) & 7], g = v[(6 - t) & 7];
+        uint32_t first = v[(7 - t) & 7] + (rotate(e, 6) ^ rotate(e, 11) ^ rotate(e, 25)) + ((e & f) ^ (~e & g)) + constants[t] + w[t];
+        uint32_t second = (rotate(a, 2) ^ rotate(a, 13) ^ rotate(a, 22)) + ((a & b) ^ (a & c) ^ (b & c));
+        v[(3 - t) & 7] += first;
+        v[(7 - t) & 7] = first + second;
     }
     for (int i = 0; i < 8; i++) state[i] += v[i];
 }

@@ -35,7 +35,7 @@ static bool text_is_ours(const char *line) {
     uint64_t hash;
     if (sscanf(line, "text %199s %" SCNx64, name, &hash) != 2) return false;
     const sim_text *text = find_text(name);
-    if (text && sim_text_hash(text->text) == hash) return true;
+    if (text && text->hash == hash) return true;
     fprintf(stderr, "simulated GPU: the kernels of %s were built from another text: build again\n", name);
     return false;
 }
@@ -58,6 +58,7 @@ static sim_result take_place(sim_context *context, const char *image, sim_progra
         module->context = context;
         module->image = copy;
         module->program = program;
+        atomic_store(&module->functions, NULL);
         *result = module;
         return SIM_OK;
     }
@@ -77,8 +78,8 @@ sim_result sim_module_load(sim_context *context, const char *image, sim_module *
 }
 
 static void end_module(sim_module *module) {
-    for (int i = 0; i < SIM_FUNCTIONS; i++)
-        if (functions[i].module == module) atomic_store_explicit(&functions[i].life, SIM_DESTROYED, memory_order_relaxed);
+    for (sim_function *function = atomic_load(&module->functions); function; function = function->next)
+        atomic_store_explicit(&function->life, SIM_DESTROYED, memory_order_relaxed);
     free(module->image);
     module->image = NULL;
     sim_program_release(module->program); /* it stays as long as a launch runs */
@@ -131,6 +132,8 @@ sim_result sim_module_function(sim_module *module, const char *name, sim_functio
         atomic_store(&function->loaded, false);
         atomic_store(&function->launched, false);
         atomic_store(&function->dynamic_shared, -1);
+        function->next = atomic_load(&module->functions);
+        while (!atomic_compare_exchange_weak(&module->functions, &function->next, function)) continue;
         *result = function;
         return SIM_OK;
     }
@@ -164,7 +167,8 @@ int sim_function_shared_limit(const sim_function *function) {
 
 static int count_modules(int device, bool destroy) {
     int count = 0;
-    for (int i = 0; i < SIM_MODULES; i++) {
+    const unsigned used = atomic_load(&next_module);
+    for (int i = 0; i < SIM_MODULES && (unsigned)i < used; i++) {
         if (atomic_load(&modules[i].life) != SIM_ALIVE || modules[i].context->device != device) continue;
         count++;
         if (destroy) end_module(&modules[i]);

@@ -19,6 +19,7 @@ enum {
     SIM_EVENTS = 32768,
     SIM_MODULES = 8192, /* 44 programs on each device of many open runtimes, where all come from the cache */
     SIM_FUNCTIONS = 65536,
+    SIM_TEXTS = 256,
     SIM_MARKS = 8,
     SIM_CONNECTIONS_MAX = 32,
     SIM_SHARED_BYTES = 49152,         /* of shared memory that a block has */
@@ -245,7 +246,8 @@ struct CUmod_st {
     atomic_int users; /* launches that have not run */
     sim_context *_Atomic context;
     char *image;
-    sim_program *program; /* of the user's; NULL: built-in kernels */
+    sim_program *program;                /* of the user's; NULL: built-in kernels */
+    struct CUfunc_st *_Atomic functions; /* a list of all of them */
 };
 struct CUfunc_st {
     atomic_int life;
@@ -256,6 +258,7 @@ struct CUfunc_st {
     const struct mst_program_kernel *user;
     atomic_bool loaded, launched; /* both happen at the first use: loading is lazy */
     atomic_int dynamic_shared;    /* the most bytes of a launch; -1: the default */
+    struct CUfunc_st *next;       /* of the module */
 };
 SIM_EXPORT sim_result sim_module_load(sim_context *context, const char *image, sim_module **module);
 SIM_EXPORT void sim_module_unload(sim_module *module);
@@ -286,6 +289,7 @@ int sim_modules_destroy_all(int device);
 /* The texts that the machine's kernels were made of, by number; NULL behind the last. (texts.c) */
 typedef struct sim_text {
     const char *name, *text;
+    uint64_t hash; /* of the text */
 } sim_text;
 SIM_EXPORT const sim_text *sim_text_at(int number);
 SIM_EXPORT uint64_t sim_text_hash(const char *text);

@@ -72,8 +72,30 @@ static void run_openblas(const gemm *g) {
 }
 
 /* ---- plain loops; c is not read where beta is 0 ---- */
+/* ThreadSanitizer hears of each column once, since a message for each element of each product
+ * would make the loops a hundred times slower. */
+#ifdef __SANITIZE_THREAD__
+void __tsan_read_range(void *address, long bytes);
+void __tsan_write_range(void *address, long bytes);
+#define UNSEEN __attribute__((no_sanitize("thread")))
+static void tell(void (*range)(void *, long), const void *matrix, int64_t rows, int64_t columns, int64_t leading, size_t element) {
+    if (rows <= 0) return;
+    for (int64_t j = 0; j < columns; j++)
+        range((char *)(uintptr_t)matrix + (size_t)(j * leading) * element, (long)((size_t)rows * element));
+}
+static void tell_sanitizer(const gemm *g) {
+    const size_t element = gemm_element(g->type);
+    tell(__tsan_read_range, g->a, g->transpose_a ? g->k : g->m, g->transpose_a ? g->m : g->k, g->lda, element);
+    tell(__tsan_read_range, g->b, g->transpose_b ? g->n : g->k, g->transpose_b ? g->k : g->n, g->ldb, element);
+    tell(__tsan_write_range, g->c, g->m, g->n, g->ldc, element);
+}
+#else
+#define UNSEEN
+static void tell_sanitizer(const gemm *g) { (void)g; }
+#endif
+
 #define PLAIN_LOOPS(name, T)                                                                                         \
-    static void name(const gemm *g) {                                                                                \
+    UNSEEN static void name(const gemm *g) {                                                                         \
         const T *a = g->a, *b = g->b;                                                                                \
         T *c = g->c;                                                                                                 \
         int64_t row_a = g->transpose_a ? g->lda : 1, column_a = g->transpose_a ? 1 : g->lda;                         \
@@ -90,6 +112,7 @@ PLAIN_LOOPS(run_f32, float)
 PLAIN_LOOPS(run_f64, double)
 
 static void run_wide(const gemm *g) {
+    tell_sanitizer(g);
     if (is_for_openblas(g))
         run_openblas(g);
     else if (g->type == R_64F)
