@@ -1,8 +1,9 @@
-/* Every update rule: the exchange of the gradients of the demo's parameters on two devices, and
- * their update, which one pass makes (all_reduce_apply). A graph's gradients are products with a
- * single row on each device, so that each device has just written its own. The last that a worker
+/* Every update rule: the exchange of gradients, of as many parameters as the demo has, on two
+ * devices, and their update, which one pass makes (all_reduce_apply). The gradient is a product with
+ * a single row on each device, so that each device has just written its own. The last that a worker
  * computes before the pass is the rate: an operator of the bench, in which the workers wait for each
- * other, and from which the time counts. It ends when the call returns. */
+ * other, and from which the time counts. It ends when the call returns. All parameters are one
+ * variable: of several the rate would not be the last. */
 #include "rules.h"
 
 #include "collective.h"
@@ -13,23 +14,22 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { DEVICES = 2, LAYERS = MLP_LAYERS, PARAMETERS = 2 * LAYERS };
-static const int64_t shapes[LAYERS][2] = {{MLP_INPUTS, MLP_HIDDEN}, {MLP_HIDDEN, MLP_HIDDEN}, {MLP_HIDDEN, MLP_CLASSES}};
+enum { DEVICES = 2, ROWS = 10 };
 static const muster_update_rule numbers[BENCH_RULES] = {MUSTER_SGD,     MUSTER_MOMENTUM, MUSTER_NESTEROV, MUSTER_ADAGRAD,
                                                         MUSTER_RMSPROP, MUSTER_ADADELTA, MUSTER_ADAM,     MUSTER_ADAMAX};
 
 typedef struct rule_run {
     bench_rule rule;
     muster_runtime *runtime;
-    muster_variable *variables[PARAMETERS];
+    muster_variable *parameters; /* (ROWS, columns) */
     muster_function *function;
     collective_session *session;
     uint64_t begin; /* of the latest call, in ticks */
     bench_rule_watch watch;
-    float rate;
-    float values[MLP_HIDDEN * MLP_HIDDEN];
+    int64_t columns;
+    float rate, x[DEVICES * ROWS];
+    float *d[2], *values; /* d: (DEVICES, columns) of even and of odd steps; values: room for the parameters */
 } rule_run;
-_Static_assert((int)MLP_INPUTS <= (int)MLP_HIDDEN, "the second layer is the largest");
 
 /* ---- the graph ---- */
 
@@ -55,35 +55,28 @@ static muster_status start_make(rule_run *run) {
     return muster_operator_create(run->runtime, "start", &options, &made);
 }
 
-static muster_status variables_make(rule_run *run) {
-    static const char *const names[PARAMETERS] = {"w0", "b0", "w1", "b1", "w2", "b2"};
-    memset(run->values, 0, sizeof run->values);
-    for (int32_t p = 0; p < PARAMETERS; p++) {
-        const int64_t *shape = shapes[p / 2];
-        const muster_tensor value = p % 2 ? muster_f32(run->values, shape[1]) : muster_f32(run->values, shape[0], shape[1]);
-        MUSTER_TRY(muster_variable_create(run->runtime, names[p], value, &run->variables[p]));
-    }
-    return MUSTER_OK;
+static muster_status graph_make(rule_run *run, muster_graph *graph) {
+    muster_rule_options options;
+    muster_rule_options_init(&options);
+    (void)muster_graph_input(graph, "x", MUSTER_F32, MUSTER_SHAPE(MUSTER_ROWS, ROWS), MUSTER_SCATTER);
+    (void)muster_graph_input(graph, "d", MUSTER_F32, MUSTER_SHAPE(MUSTER_ROWS, run->columns), MUSTER_SCATTER);
+    (void)muster_graph_input(graph, "rate", MUSTER_F32, MUSTER_SCALAR, MUSTER_BROADCAST);
+    options.rate = muster_expr_parse(graph, "start(rate)");
+    muster_expr *p = muster_graph_parameter(graph, run->parameters), *g = muster_expr_parse(graph, "transpose(x) @ d");
+    MUSTER_TRY(muster_graph_minimise(graph, &p, &g, 1, numbers[run->rule], &options));
+    return muster_graph_compile(graph, NULL, &run->function);
 }
 
-static muster_status graph_make(rule_run *run, muster_graph *graph) {
-    static const char *const inputs[] = {"x0", "x1", "x2"}, *const deltas[] = {"d0", "d1", "d2"},
-                             *const weights[] = {"transpose(x0) @ d0", "transpose(x1) @ d1", "transpose(x2) @ d2"},
-                             *const biases[] = {"sum(d0, 0)", "sum(d1, 0)", "sum(d2, 0)"};
-    muster_expr *p[PARAMETERS], *g[PARAMETERS];
-    muster_rule_options options;
-    for (int32_t l = 0; l < LAYERS; l++) {
-        (void)muster_graph_input(graph, inputs[l], MUSTER_F32, MUSTER_SHAPE(MUSTER_ROWS, shapes[l][0]), MUSTER_SCATTER);
-        (void)muster_graph_input(graph, deltas[l], MUSTER_F32, MUSTER_SHAPE(MUSTER_ROWS, shapes[l][1]), MUSTER_SCATTER);
-        g[2 * l] = muster_expr_parse(graph, weights[l]);
-        g[2 * l + 1] = muster_expr_parse(graph, biases[l]);
+static bool arrays_make(rule_run *run) {
+    run->columns = mlp_parameter_count() / ROWS;
+    run->values = calloc((size_t)(ROWS * run->columns), sizeof *run->values);
+    for (int32_t i = 0; i < DEVICES * ROWS; i++) run->x[i] = 1;
+    for (int32_t odd = 0; odd < 2; odd++) {
+        run->d[odd] = malloc((size_t)(DEVICES * run->columns) * sizeof *run->d[odd]);
+        for (int64_t i = 0; run->d[odd] && i < DEVICES * run->columns; i++)
+            run->d[odd][i] = bench_rule_gradient((int32_t)(i / run->columns), odd, i % run->columns);
     }
-    (void)muster_graph_input(graph, "rate", MUSTER_F32, MUSTER_SCALAR, MUSTER_BROADCAST);
-    muster_rule_options_init(&options);
-    options.rate = muster_expr_parse(graph, "start(rate)");
-    for (int32_t i = 0; i < PARAMETERS; i++) p[i] = muster_graph_parameter(graph, run->variables[i]);
-    MUSTER_TRY(muster_graph_minimise(graph, p, g, PARAMETERS, numbers[run->rule], &options));
-    return muster_graph_compile(graph, NULL, &run->function);
+    return run->values && run->d[0] && run->d[1];
 }
 
 static bool run_open(rule_run *run, bench_rule rule) {
@@ -92,49 +85,43 @@ static bool run_open(rule_run *run, bench_rule rule) {
     run->rule = rule;
     run->rate = (float)bench_rule_rate(rule);
     run->session = calloc(1, sizeof *run->session);
-    run->runtime = run->session ? bench_muster_open(DEVICES) : NULL;
+    run->runtime = arrays_make(run) && run->session ? bench_muster_open(DEVICES) : NULL;
     if (!run->runtime) return false;
     collective_session_open(run->session, false);
-    const bool ok = bench_muster_ok(start_make(run), "muster") && bench_muster_ok(variables_make(run), "muster") &&
-                    bench_muster_ok(muster_graph_create(run->runtime, "rule", &graph), "muster") &&
-                    bench_muster_ok(graph_make(run, graph), "muster");
+    const bool ok =
+        bench_muster_ok(start_make(run), "muster") &&
+        bench_muster_ok(muster_variable_create(run->runtime, "w", muster_f32(run->values, ROWS, run->columns), &run->parameters),
+                        "muster") &&
+        bench_muster_ok(muster_graph_create(run->runtime, "rule", &graph), "muster") && bench_muster_ok(graph_make(run, graph), "muster");
     return (!graph || bench_muster_ok(muster_graph_destroy(graph), "muster")) && ok;
 }
 
 static bool run_close(rule_run *run) {
     const bool ok = !run->runtime || bench_muster_ok(muster_runtime_close(run->runtime), "muster");
     free(run->session);
+    free(run->values);
+    free(run->d[0]);
+    free(run->d[1]);
     return ok;
 }
 
 /* ---- calls ---- */
 
 static muster_status run_call(rule_run *run, double *ns) {
-    float x[LAYERS][DEVICES * MLP_HIDDEN], d[LAYERS][DEVICES * MLP_HIDDEN];
-    muster_tensor in[2 * LAYERS + 1];
     bench_rule_watch_step(&run->watch, run->rule);
-    for (int32_t l = 0; l < LAYERS; l++) {
-        const int64_t inputs = shapes[l][0], outputs = shapes[l][1];
-        for (int64_t i = 0; i < DEVICES * inputs; i++) x[l][i] = 1;
-        for (int64_t i = 0; i < DEVICES * outputs; i++) d[l][i] = bench_rule_gradient((int32_t)(i / outputs), run->watch.t, i % outputs);
-        in[2 * l] = muster_f32(x[l], DEVICES, inputs);
-        in[2 * l + 1] = muster_f32(d[l], DEVICES, outputs);
-    }
-    in[2 * LAYERS] = muster_f32(&run->rate);
-    const muster_status status = muster_function_call(run->function, in, 2 * LAYERS + 1, NULL, 0, NULL);
+    const muster_tensor in[] = {muster_f32(run->x, DEVICES, ROWS), muster_f32(run->d[run->watch.t % 2], DEVICES, run->columns),
+                                muster_f32(&run->rate)};
+    const muster_status status = muster_function_call(run->function, in, 3, NULL, 0, NULL);
     *ns = (double)(int64_t)(bench_ticks() - run->begin) * run->session->ns_per_tick;
     return status;
 }
 
 /* Wrong values in the replicas of both devices. */
 static muster_status run_check(rule_run *run, int64_t *wrong) {
-    for (int32_t p = 0; p < PARAMETERS; p++) {
-        const int64_t rows = p % 2 ? 1 : shapes[p / 2][0], columns = shapes[p / 2][1];
-        const muster_tensor value = p % 2 ? muster_f32(run->values, columns) : muster_f32(run->values, rows, columns);
-        for (int32_t rank = 0; rank < DEVICES; rank++) {
-            MUSTER_TRY(muster_variable_get(run->variables[p], rank, value));
-            for (int64_t i = 0; i < rows * columns; i += 97) *wrong += !bench_rule_watch_agrees(&run->watch, i % columns, run->values[i]);
-        }
+    for (int32_t rank = 0; rank < DEVICES; rank++) {
+        MUSTER_TRY(muster_variable_get(run->parameters, rank, muster_f32(run->values, ROWS, run->columns)));
+        for (int64_t i = 0; i < ROWS * run->columns; i += 97)
+            *wrong += !bench_rule_watch_agrees(&run->watch, i % run->columns, run->values[i]);
     }
     return MUSTER_OK;
 }

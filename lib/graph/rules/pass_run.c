@@ -1,4 +1,5 @@
 /* Running updates in one pass. */
+#include "loops_private.h"
 #include "op_impl.h"
 #include "pass_private.h"
 
@@ -14,6 +15,8 @@ struct mst_pass_run {
     muster_tensor *out_of[MST_GROUP_RESULTS];
     mst_tile_program *tile;
     mst_fused_launch *launch;
+    bool is_loop; /* on the host: a single loop in place of the group */
+    mst_rule_use loop;
 };
 
 /* ---- where gradients lie ---- */
@@ -78,6 +81,7 @@ static muster_status run_make(const mst_graph_program *program, int32_t rank, ms
         run->out_of[r] = &run->out[r];
     }
     MUSTER_TRY(mst_fused_launch_make(&instance->memory, program->fused, rank, rule->group, group, run->in_of, run->out_of, &run->launch));
+    run->is_loop = !run->launch && mst_rule_loop_find(program, rule, run->in_of, &run->loop);
     return run->launch ? MUSTER_OK : mst_tile_make(&instance->memory, group, run->in_of, run->out_of, &run->tile);
 }
 
@@ -111,10 +115,22 @@ static char *value_address(const pass_context *c, const mst_pass_rule *rule, mst
     return (char *)muster_tensor_address(*state) + part->first * (int64_t)muster_dtype_size(state->dtype);
 }
 
+static void loop_apply(const pass_context *c, const struct mst_pass_run *run, const mst_apply_part *part) {
+    const int32_t states = c->program->graph->rules->entries[run->rule->entry].state_count;
+    mst_rule_vectors vectors = {.gradients = {part->gradient}, .parameter = part->after};
+    for (int32_t s = 0; s < states; s++)
+        vectors.states[s] = value_address(c, run->rule, (mst_pass_value){.kind = MST_PASS_STATE, .index = s}, part, true);
+    mst_rule_loop_run(&run->loop, &vectors, part->count);
+}
+
 static muster_status rule_apply(void *context, muster_worker *worker, const mst_apply_part *part) {
     const pass_context *c = context;
     struct mst_pass_run *run = &c->runs[part->segment];
     const mst_fused_group *group = &c->program->groups[run->rule->group];
+    if (run->is_loop && part->before == part->after) {
+        loop_apply(c, run, part);
+        return MUSTER_OK;
+    }
     for (int32_t i = 0; i < group->operand_count; i++)
         if (run->rule->operands[i].kind != MST_PASS_SCALAR)
             run->in[i].data = value_address(c, run->rule, run->rule->operands[i], part, false);

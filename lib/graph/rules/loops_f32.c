@@ -1,0 +1,11 @@
+/* The loops of rules on f32. */
+#include "loops_private.h"
+#include "muster/rule.h"
+
+#include <math.h>
+
+#define T float
+#define ROOT sqrtf
+#define ABSOLUTE fabsf
+#define LOOPS mst_rule_loops_f32
+#include "loops_impl.h"
