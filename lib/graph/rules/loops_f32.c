@@ -8,4 +8,4 @@
 #define ROOT sqrtf
 #define ABSOLUTE fabsf
 #define LOOPS mst_rule_loops_f32
-#include "loops_impl.h"
+#include "each_loops.h"

@@ -8,4 +8,4 @@
 #define ROOT sqrt
 #define ABSOLUTE fabs
 #define LOOPS mst_rule_loops_f64
-#include "loops_impl.h"
+#include "each_loops.h"
