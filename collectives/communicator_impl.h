@@ -173,6 +173,26 @@ muster_communicator *mst_worker_communicator(const muster_worker *worker);
 /* Serves requests that have been checked, all together. Several requests, or a message of a rank to
  * itself, come only from a group. */
 muster_status mst_communicator_run(muster_communicator *communicator, muster_worker *worker, mst_request *requests, int32_t count);
+
+/* Forms of collectives that only begin: every rank enters as it enters the collective itself, whose
+ * checks, agreement and failures are the same, and the device works on it beside what the worker
+ * issues next. Until mst_worker_exchange_end the input must not change, the output must not be read,
+ * and the memory of both must not be given back. All ranks call the same form.
+ *
+ * A collective that does not only begin comes after those that have begun, so the collectives of a
+ * worker always run in the order in which it enters them. The end of a run waits for all. On host
+ * memory, and where copies in host memory serve (staged), begin does all the work. Errors: those of
+ * the collective; BAD_STATE in a group. */
+muster_status mst_worker_all_reduce_begin(muster_worker *worker, muster_communicator *communicator, muster_reduction op,
+                                          muster_tensor input, muster_tensor output);
+muster_status mst_worker_reduce_scatter_begin(muster_worker *worker, muster_communicator *communicator, muster_reduction op,
+                                              muster_tensor input, muster_tensor output);
+muster_status mst_worker_all_gather_begin(muster_worker *worker, muster_communicator *communicator, muster_tensor input,
+                                          muster_tensor output);
+/* What the worker issues from now on comes after everything that has begun. Nothing waits in the
+ * host, and no other rank takes part. */
+muster_status mst_worker_exchange_end(muster_worker *worker);
+
 /* core/split.c. The last member that releases the part destroys it. */
 muster_status mst_communicator_split(muster_communicator *communicator, muster_worker *worker, int32_t color, int32_t key,
                                      muster_communicator **part);

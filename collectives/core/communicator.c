@@ -175,6 +175,7 @@ muster_communicator *mst_worker_communicator(const muster_worker *worker) {
 }
 
 muster_status mst_communicator_run(muster_communicator *communicator, muster_worker *worker, mst_request *requests, int32_t count) {
+    if (worker->device->work_queue == MST_QUEUE_COMPUTE) MUSTER_TRY(mst_device_exchange_end(worker->device));
     if (communicator->size == 1) return mst_single_run(communicator, worker, requests, count);
     if (__builtin_expect(count == 1 && !mst_request_is_message(requests), 1))
         return mst_rendezvous_run(communicator, worker, requests, NULL, 1);

@@ -177,6 +177,15 @@ static muster_status run_once(mst_batch *b, mst_request *array, const mst_transp
     return status;
 }
 
+/* Transports that copy through host memory work in COMPUTE, also for a collective that should only
+ * begin. */
+static muster_status run_exclusive(mst_batch *b, mst_request *array, const mst_transport *exclusive) {
+    bool again = false;
+    mst_device_exchange_leave(b->worker->device);
+    MUSTER_TRY(mst_device_exchange_end(b->worker->device));
+    return run_once(b, array, exclusive, &again);
+}
+
 /* Do sharing transports take part? Not in a single barrier, which moves nothing: it ends with the
  * last arrival. */
 static bool is_shared(const muster_communicator *communicator, const mst_request *requests, int32_t count) {
@@ -199,7 +208,7 @@ muster_status mst_rendezvous_run(muster_communicator *communicator, muster_worke
                    .function = mst_request_function(count == 1 ? requests : &(mst_request){.collective = MST_GROUP})};
     bool again = false;
     b.winners = count == 1 ? &b.winner : b.member->group.winners;
-    if (!is_shared(communicator, requests, count)) return run_once(&b, array, exclusive, &again);
+    if (!is_shared(communicator, requests, count)) return run_exclusive(&b, array, exclusive);
     MUSTER_TRY(run_once(&b, array, NULL, &again));
-    return again ? run_once(&b, array, exclusive, &again) : MUSTER_OK;
+    return again ? run_exclusive(&b, array, exclusive) : MUSTER_OK;
 }

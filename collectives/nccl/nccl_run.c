@@ -104,7 +104,7 @@ muster_status mst_nccl_run(const mst_batch *batch) {
                               .nccl_worker = nccl_worker,
                               .handle = mst_nccl_state_of(batch->communicator)->handles[batch->rank],
                               .api = nccl_worker->nccl->api,
-                              .stream = mst_cuda_stream(worker->device),
+                              .stream = mst_cuda_work_stream(worker->device),
                               .staging = &nccl_worker->staging,
                               .size = batch->communicator->size,
                               .rank = batch->rank};

@@ -28,9 +28,9 @@ typedef struct mst_p2p {
 
 static inline mst_p2p *mst_p2p_of(const muster_communicator *communicator) { return communicator->state[MST_TRANSPORT_p2p]; }
 
-/* p2p_run.c. mst_p2p_record records the event at the current end of the COMPUTE queue of this
- * worker's device. mst_p2p_wait makes the COMPUTE queue wait for the event that member `rank` has
- * recorded last.
+/* p2p_run.c. mst_p2p_record records the event at the current end of the queue that this worker's
+ * device works in (work_queue). mst_p2p_wait makes that queue wait for the event that member `rank`
+ * has recorded last.
  *
  * A member may record an event again, in a rendezvous of another communicator or for the next
  * message, before a slow peer has issued its wait. That wait then covers more work than it needs,

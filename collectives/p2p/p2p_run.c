@@ -9,7 +9,7 @@
 muster_status mst_p2p_record(const muster_communicator *communicator, muster_worker *worker, int32_t event) {
     mst_p2p_worker *p2p_worker = &mst_p2p_of(communicator)->workers[worker->rank];
     pthread_mutex_lock(&p2p_worker->recording);
-    muster_status status = mst_device_event_record(p2p_worker->events[event], MST_QUEUE_COMPUTE);
+    muster_status status = mst_device_event_record(p2p_worker->events[event], worker->device->work_queue);
     pthread_mutex_unlock(&p2p_worker->recording);
     return status;
 }
@@ -19,7 +19,7 @@ muster_status mst_p2p_wait(const muster_communicator *communicator, muster_worke
     mst_p2p_worker *other = &mst_p2p_of(communicator)->workers[other_rank];
     if (other_rank == worker->rank) return MUSTER_OK;
     pthread_mutex_lock(&other->recording);
-    muster_status status = mst_device_event_wait(worker->device, MST_QUEUE_COMPUTE, other->events[event]);
+    muster_status status = mst_device_event_wait(worker->device, worker->device->work_queue, other->events[event]);
     pthread_mutex_unlock(&other->recording);
     return status;
 }

@@ -28,8 +28,10 @@ typedef struct mst_program_grid mst_program_grid;
 typedef struct mst_program_value mst_program_value;
 
 /* The queues of a device. The work in one queue runs in the order of issue. Work in two queues
- * overlaps unless events order it. Everything goes into COMPUTE except copy_in_async. */
-typedef enum { MST_QUEUE_COMPUTE, MST_QUEUE_COPY } mst_queue;
+ * overlaps unless events order it. Everything goes into COMPUTE, except copy_in_async, which goes
+ * into COPY, and the work of collectives that have only begun, which goes into EXCHANGE (see
+ * mst_device_exchange_enter). */
+typedef enum { MST_QUEUE_COMPUTE, MST_QUEUE_COPY, MST_QUEUE_EXCHANGE, MST_QUEUES } mst_queue;
 
 /* A point in a queue: the end of the work issued before the event was recorded. This struct is the
  * head of every backend's own event. */
@@ -60,7 +62,7 @@ typedef struct mst_gemm {
     void *c;
 } mst_gemm;
 
-/* Memory of the device, and copies through COMPUTE. */
+/* Memory of the device, and copies through COMPUTE, of which `copy` may go through EXCHANGE. */
 typedef struct mst_device_memory_table {
     /* The address is 64-byte aligned. bytes may be 0. */
     muster_status (*allocate)(mst_device *device, int64_t bytes, void **address);
@@ -90,7 +92,7 @@ typedef struct mst_device_queue_table {
      * does. */
     muster_status (*poll)(mst_device *device, bool *done);
     /* Like copy_in, but in the COPY queue, so that the copy overlaps the work in COMPUTE. The
-     * caller may reuse the host memory after synchronize, which waits for both queues. */
+     * caller may reuse the host memory after synchronize, which waits for all queues. */
     muster_status (*copy_in_async)(mst_device *device, void *to_device, const void *from_host, int64_t bytes);
     /* Call these through the functions mst_device_event_* below, which document them. */
     muster_status (*event_create)(mst_device *device, mst_device_event **event);
@@ -98,6 +100,8 @@ typedef struct mst_device_queue_table {
     muster_status (*event_record)(mst_device_event *event, mst_queue queue);
     muster_status (*event_wait)(mst_device *device, mst_queue queue, mst_device_event *event);
     muster_status (*event_query)(mst_device_event *event, bool *done);
+    /* Work issued from now on in `later` starts after the work that is in `earlier` now. */
+    muster_status (*join)(mst_device *device, mst_queue earlier, mst_queue later);
 } mst_device_queue_table;
 
 /* Devices that run the built-in kernels (code_impl.h). */
@@ -106,7 +110,7 @@ typedef struct mst_device_code_table {
      * they have at most MST_CODE_PARAMETERS_MAX bytes. Addresses in them are device addresses and
      * stay unchanged. */
     muster_status (*launch)(mst_device *device, mst_code_kernel *kernel, int64_t work, const void *parameters, int64_t parameter_bytes);
-    /* May wait as synchronize does, for COMPUTE alone: where the driver would. */
+    /* May wait as synchronize does, but not for COPY: where the driver would. */
     muster_status (*gemm)(mst_device *device, const mst_gemm *gemm);
     /* Between calls, because the first question enables the access and tries it. Sets *access to
      * whether code of this device and copies in its queues can read and write the other device's
@@ -243,6 +247,10 @@ struct mst_device {
     void *interrupt_user;
     /* Devices with host memory only: a program has been launched since the last synchronize. */
     bool queued;
+    /* Where `copy` and the launches of built-in kernels go: COMPUTE or EXCHANGE. */
+    mst_queue work_queue;
+    /* Work has been issued in EXCHANGE for which COMPUTE does not wait yet. */
+    bool exchange_busy;
     /* The device's queue did not drain in time. Nothing more is issued, and release and close do
      * not wait for the queue. */
     bool lost;
@@ -283,6 +291,25 @@ static inline muster_status mst_device_event_wait(mst_device *device, mst_queue 
 /* Sets *done to whether the event's last recorded point is complete. */
 static inline muster_status mst_device_event_query(mst_device_event *event, bool *done) {
     return event->device->queue->event_query(event, done);
+}
+
+/* ---- EXCHANGE, of devices that have queues ---- */
+
+/* From here to leave, `copy` and launches of built-in kernels go into EXCHANGE, behind what is in
+ * COMPUTE now. After a failure do not call leave. */
+static inline muster_status mst_device_exchange_enter(mst_device *device) {
+    MUSTER_TRY(device->queue->join(device, MST_QUEUE_COMPUTE, MST_QUEUE_EXCHANGE));
+    device->work_queue = MST_QUEUE_EXCHANGE;
+    device->exchange_busy = true;
+    return MUSTER_OK;
+}
+static inline void mst_device_exchange_leave(mst_device *device) { device->work_queue = MST_QUEUE_COMPUTE; }
+/* Work issued from now on in COMPUTE starts after the work that is in EXCHANGE now. */
+static inline muster_status mst_device_exchange_end(mst_device *device) {
+    if (__builtin_expect(!device->exchange_busy, 1)) return MUSTER_OK;
+    MUSTER_TRY(device->queue->join(device, MST_QUEUE_EXCHANGE, MST_QUEUE_COMPUTE));
+    device->exchange_busy = false;
+    return MUSTER_OK;
 }
 
 /* The backend of that name; NULL if there is none. The backends of backends.def are always

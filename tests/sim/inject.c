@@ -188,6 +188,11 @@ void muster_sim_inject_queue_stall(const char *symbol, uint64_t kth, uint32_t mi
     set_trap(symbol, kth, (trap){.kind = QUEUE_STALL, .milliseconds = milliseconds});
 }
 
+void muster_sim_stall_stream(void *handle, uint32_t milliseconds) {
+    sim_stream *stream = sim_stream_of(handle);
+    if (stream) sim_stream_stall(stream, milliseconds);
+}
+
 void muster_sim_inject_random(uint64_t seed, double probability) {
     atomic_store(&random_seed, seed * 0x9E3779B97F4A7C15u);
     atomic_store(&chances, 0);

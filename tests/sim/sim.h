@@ -76,6 +76,8 @@ MUSTER_SIM_API void muster_sim_inject_queue_stall(const char *symbol, uint64_t k
 /* Every call from now on fails with this probability, with one of some codes that its library
  * returns; probability 0 ends it. */
 MUSTER_SIM_API void muster_sim_inject_random(uint64_t seed, double probability);
+/* One stream, a CUstream, stands still from here on: what is put into it now comes later. */
+MUSTER_SIM_API void muster_sim_stall_stream(void *stream, uint32_t milliseconds);
 MUSTER_SIM_API void muster_sim_release(void);           /* all that stands still goes on */
 MUSTER_SIM_API void muster_sim_inject_clear(void);      /* forgets what was not done yet, and releases */
 MUSTER_SIM_API uint64_t muster_sim_injected(void);      /* how many were done since the last reset */

@@ -92,11 +92,11 @@ static muster_status launch(discrete_device *device, mst_code_kernel *kernel, in
                          device->head.name, kernel->name, place < 0 ? "one of no source" : "one that was added later");
     if (bytes != device->kernels[place]->parameter_bytes) discrete_misuse(device, "parameters of another size than the kernel's");
     discrete_work *work; /* filled in place: it is not the device's before submit */
-    MUSTER_TRY(discrete_next_work(device, MST_QUEUE_COMPUTE, run_kernel, &work));
+    MUSTER_TRY(discrete_next_work(device, device->head.work_queue, run_kernel, &work));
     memcpy(work->parameters, parameters, (size_t)bytes);
     work->kernel = device->kernels[place];
     work->blocks = choose_blocks(device, kernel, count);
-    discrete_submit(device, MST_QUEUE_COMPUTE);
+    discrete_submit(device, device->head.work_queue);
     return MUSTER_OK;
 }
 

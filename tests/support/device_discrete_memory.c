@@ -177,7 +177,7 @@ static muster_status copy(discrete_device *device, void *to_device, const void *
     if (bytes <= 0) return MUSTER_OK;
     MUSTER_TRY(discrete_translate(device, to_device, bytes, &to));
     MUSTER_TRY(discrete_translate(device, from_device, bytes, &from));
-    return discrete_enqueue_copy(device, MST_QUEUE_COMPUTE, to, from, bytes);
+    return discrete_enqueue_copy(device, device->head.work_queue, to, from, bytes);
 }
 
 static muster_status discrete_copy_in(mst_device *head, void *to_device, const void *from_host, int64_t bytes) {

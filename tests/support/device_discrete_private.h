@@ -13,7 +13,7 @@ enum {
     DISCRETE_ARENA_BYTES = 1 << 29, /* virtual: pages exist once they are touched */
     DISCRETE_ALIGNMENT = 64,
     DISCRETE_QUEUE_LENGTH = 64,
-    DISCRETE_QUEUES = 2,
+    DISCRETE_QUEUES = MST_QUEUES,
 };
 
 typedef struct discrete_device discrete_device;

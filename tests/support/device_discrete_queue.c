@@ -151,10 +151,15 @@ void discrete_submit(discrete_device *device, mst_queue queue) {
     pthread_mutex_unlock(&device->lock);
 }
 
+static bool all_done(const discrete_device *device) {
+    bool done = true;
+    for (int32_t q = 0; q < DISCRETE_QUEUES; q++) done = done && device->queues[q].issued == device->queues[q].finished;
+    return done;
+}
+
 bool discrete_is_idle(discrete_device *device) {
     pthread_mutex_lock(&device->lock);
-    bool idle = true;
-    for (int32_t q = 0; q < DISCRETE_QUEUES; q++) idle = idle && device->queues[q].issued == device->queues[q].finished;
+    const bool idle = all_done(device);
     pthread_mutex_unlock(&device->lock);
     return idle;
 }
@@ -166,17 +171,13 @@ static muster_status take_failure(discrete_device *device) {
     return status == MUSTER_OK ? MUSTER_OK : mst_error_restore(status, device->message);
 }
 
-static bool all_done(const discrete_device *device) {
-    return device->queues[MST_QUEUE_COMPUTE].finished == device->queues[MST_QUEUE_COMPUTE].issued &&
-           device->queues[MST_QUEUE_COPY].finished == device->queues[MST_QUEUE_COPY].issued;
-}
-
 muster_status discrete_synchronize(mst_device *head) {
     discrete_device *device = discrete_begin_issue(head);
     muster_status status = MUSTER_OK;
     pthread_mutex_lock(&device->lock);
     while (status == MUSTER_OK && !all_done(device)) status = wait_for_change(device);
     if (status == MUSTER_OK) status = take_failure(device);
+    if (status == MUSTER_OK) device->head.exchange_busy = false;
     pthread_mutex_unlock(&device->lock);
     return discrete_end_issue(device, status);
 }
@@ -313,6 +314,19 @@ static muster_status discrete_event_query(mst_device_event *event, bool *done) {
     return discrete_end_issue(device, MUSTER_OK);
 }
 
+static muster_status discrete_join(mst_device *head, mst_queue earlier, mst_queue later) {
+    discrete_device *device = discrete_begin_issue(head);
+    discrete_work *work;
+    const int64_t position = device->queues[earlier].issued;
+    muster_status status = discrete_next_work(device, later, run_wait, &work);
+    if (status != MUSTER_OK) return discrete_end_issue(device, status);
+    work->awaited = device;
+    work->awaited_queue = earlier;
+    work->bytes = position;
+    discrete_submit(device, later);
+    return discrete_end_issue(device, MUSTER_OK);
+}
+
 /* ---- contexts ---- */
 
 static muster_status discrete_enter(mst_device *head) {
@@ -338,4 +352,5 @@ const mst_device_queue_table discrete_queue_table = {
     .event_record = discrete_event_record,
     .event_wait = discrete_event_wait,
     .event_query = discrete_event_query,
+    .join = discrete_join,
 };

@@ -152,7 +152,8 @@ static muster_status launch(mst_cuda *cuda, mst_cu_function function, bool block
     if (wanted > most) wanted = most;
     void *arguments[] = {(void *)parameters};
     MUSTER_TRY(mst_cuda_before_compute(cuda));
-    return MST_CU(cuda, cuLaunchKernel, function, (unsigned int)wanted, 1, 1, MST_CUDA_THREADS, 1, 1, 0, cuda->compute, arguments, NULL);
+    return MST_CU(cuda, cuLaunchKernel, function, (unsigned int)wanted, 1, 1, MST_CUDA_THREADS, 1, 1, 0,
+                  mst_cuda_stream_of(cuda, cuda->head.work_queue), arguments, NULL);
 }
 
 muster_status mst_cuda_launch(mst_device *device, mst_code_kernel *kernel, int64_t work, const void *parameters, int64_t parameter_bytes) {

@@ -232,5 +232,6 @@ bool mst_cuda_take_notice(char text[MST_MESSAGE_SIZE]) {
 }
 
 void *mst_cuda_stream(const mst_device *device) { return mst_cuda_of(device)->compute; }
+void *mst_cuda_work_stream(const mst_device *device) { return mst_cuda_stream_of(mst_cuda_of(device), device->work_queue); }
 void *mst_cuda_blas(const mst_device *device) { return mst_cuda_of(device)->blas; }
 int32_t mst_cuda_ordinal(const mst_device *device) { return mst_cuda_of(device)->ordinal; }

@@ -201,7 +201,8 @@ muster_status mst_cuda_copy_out(mst_device *device, void *to_host, const void *f
 
 static muster_status copy(mst_cuda *cuda, void *to_device, const void *from_device, int64_t bytes) {
     MUSTER_TRY(mst_cuda_before_compute(cuda));
-    return MST_CU(cuda, cuMemcpyDtoDAsync_v2, address_of(to_device), address_of(from_device), (size_t)bytes, cuda->compute);
+    return MST_CU(cuda, cuMemcpyDtoDAsync_v2, address_of(to_device), address_of(from_device), (size_t)bytes,
+                  mst_cuda_stream_of(cuda, cuda->head.work_queue));
 }
 
 muster_status mst_cuda_copy(mst_device *device, void *to_device, const void *from_device, int64_t bytes) {

@@ -254,6 +254,7 @@ static const mst_device_queue_table queue = {
     .event_record = mst_cuda_event_record,
     .event_wait = mst_cuda_event_wait,
     .event_query = mst_cuda_event_query,
+    .join = mst_cuda_join_queues,
 };
 
 static const mst_device_code_table code = {

@@ -32,9 +32,9 @@ typedef struct mst_cuda_physical {
 typedef struct mst_cuda_chunk {
     char *base;
     int64_t filled;
-    /* For each queue: the end of the transfers out of this chunk. */
+    /* For COMPUTE and COPY: the end of the transfers out of this chunk. */
     mst_cu_event done[2];
-    /* For each queue: a transfer out of this chunk has been issued since the chunk was last
+    /* For both: a transfer out of this chunk has been issued since the chunk was last
      * empty. */
     bool waits[2];
 } mst_cuda_chunk;
@@ -94,8 +94,8 @@ typedef struct mst_cuda {
     /* Since mst_cuda_default_begin, compute waits for the legacy default stream, or for that of the
      * thread. */
     bool default_awaited, thread_awaited;
-    mst_cu_stream own_stream, compute, copy; /* compute is own_stream or the adopted stream */
-    mst_cuda_event *events;                  /* every event ever created (cuda_event.c) */
+    mst_cu_stream own_stream, compute, copy, exchange; /* compute is own_stream or the adopted stream */
+    mst_cuda_event *events;                            /* every event ever created (cuda_event.c) */
     /* finished: for synchronize. joined: orders one stream after another. */
     mst_cu_event finished, joined;
     bool copy_busy; /* work has been issued in COPY since the last synchronize */
@@ -111,6 +111,9 @@ typedef struct mst_cuda {
      * 0. */
     uint64_t async_begin, async_end;
     bool released_async; /* some memory of that range has been released */
+    /* Memory has been released while EXCHANGE was busy. COMPUTE waits for EXCHANGE before that
+     * memory is used again. */
+    bool released_exchanged;
 
     mst_cublas_handle blas;
     mst_cu_address blas_workspace;
@@ -230,16 +233,16 @@ void mst_cuda_end_event(mst_cuda *cuda, mst_cu_event *event); /* an event that w
 void mst_cuda_close_events(mst_cuda *cuda);
 void mst_cuda_forget_events(mst_cuda *cuda);
 static inline mst_cu_stream mst_cuda_stream_of(const mst_cuda *cuda, mst_queue queue) {
-    return queue == MST_QUEUE_COPY ? cuda->copy : cuda->compute;
+    return queue == MST_QUEUE_COPY ? cuda->copy : queue == MST_QUEUE_EXCHANGE ? cuda->exchange : cuda->compute;
 }
 /* Polls until the event is complete. Errors: of `interrupt`, or of the driver. */
 muster_status mst_cuda_wait_event(mst_cuda *cuda, mst_cu_event event);
-/* Polls until COMPUTE has done what is in it now. Errors: as of wait_event. */
+/* Polls until COMPUTE and EXCHANGE have done what is in them now. Errors: as of wait_event. */
 muster_status mst_cuda_await_compute(mst_cuda *cuda);
 /* Polls until the stream is empty, for at most `limit_ns`. false: it did not drain in time, or its
  * state is unknown. */
 bool mst_cuda_drain_stream(mst_cuda *cuda, mst_cu_stream stream, int64_t limit_ns);
-/* Before closing: the same of both queues, for a bounded time. */
+/* Before closing: the same of all queues, for a bounded time. */
 bool mst_cuda_drain(mst_cuda *cuda);
 /* record_released records `released`. before_compute does so only if async copies need it; call it
  * before anything is issued in COMPUTE. */
@@ -311,6 +314,7 @@ void mst_cuda_event_destroy(mst_device_event *event);
 muster_status mst_cuda_event_record(mst_device_event *event, mst_queue queue);
 muster_status mst_cuda_event_wait(mst_device *device, mst_queue queue, mst_device_event *event);
 muster_status mst_cuda_event_query(mst_device_event *event, bool *done);
+muster_status mst_cuda_join_queues(mst_device *device, mst_queue earlier, mst_queue later);
 muster_status mst_cuda_enter(mst_device *device);
 muster_status mst_cuda_leave(mst_device *device);
 muster_status mst_cuda_peer_access(mst_device *device, mst_device *other, bool *access);

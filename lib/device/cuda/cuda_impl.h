@@ -23,6 +23,7 @@ bool mst_cuda_take_notice(char text[MST_MESSAGE_SIZE]);
 
 /* The handles of an open CUDA device. The stream is the one that the COMPUTE queue uses now. */
 void *mst_cuda_stream(const mst_device *device);
+void *mst_cuda_work_stream(const mst_device *device); /* of the queue that work_queue names */
 void *mst_cuda_blas(const mst_device *device);
 int32_t mst_cuda_ordinal(const mst_device *device);
 

@@ -149,6 +149,14 @@ static muster_status order_behind_copies(mst_cuda *cuda) {
     return MUSTER_OK;
 }
 
+/* The same of EXCHANGE. COPY waits for what COMPUTE waits for then. */
+static muster_status order_behind_exchange(mst_cuda *cuda) {
+    MUSTER_TRY(mst_device_exchange_end(&cuda->head));
+    cuda->released_exchanged = false;
+    cuda->release_unrecorded = true;
+    return MUSTER_OK;
+}
+
 muster_status mst_cuda_allocate(mst_device *device, int64_t bytes, void **address) {
     mst_cuda *cuda = mst_cuda_of(device);
     *address = NULL;
@@ -159,6 +167,7 @@ muster_status mst_cuda_allocate(mst_device *device, int64_t bytes, void **addres
     if (rounded < 0) return no_room(cuda, bytes, cuda->free_seen, "");
     if (mst_cuda_is_lost(cuda)) return mst_cuda_report_lost(cuda);
     if (cuda->released_async) MUSTER_TRY(order_behind_copies(cuda));
+    if (cuda->released_exchanged) MUSTER_TRY(order_behind_exchange(cuda));
     uint64_t place = 0;
     MUSTER_TRY(take(cuda, rounded, &place));
     *address = (void *)(uintptr_t)place;
@@ -171,6 +180,7 @@ void mst_cuda_release(mst_device *device, void *address) {
     const int64_t bytes = address ? mst_slab_give(&cuda->slab, begin) : 0;
     if (bytes == 0) return;
     cuda->release_unrecorded = true;
+    cuda->released_exchanged |= cuda->head.exchange_busy;
     if (begin < cuda->async_end && begin + (uint64_t)bytes > cuda->async_begin) cuda->released_async = true;
 }
 

@@ -33,6 +33,7 @@ muster_status mst_cuda_open_queues(mst_cuda *cuda) {
     MUSTER_TRY(MST_CU(cuda, cuStreamCreate, &cuda->own_stream, MST_CU_STREAM_NON_BLOCKING));
     cuda->compute = cuda->own_stream;
     MUSTER_TRY(MST_CU(cuda, cuStreamCreate, &cuda->copy, MST_CU_STREAM_NON_BLOCKING));
+    MUSTER_TRY(MST_CU(cuda, cuStreamCreate, &cuda->exchange, MST_CU_STREAM_NON_BLOCKING));
     MUSTER_TRY(mst_cuda_make_event(cuda, &cuda->finished));
     MUSTER_TRY(mst_cuda_make_event(cuda, &cuda->joined));
     return mst_cuda_make_event(cuda, &cuda->released);
@@ -43,9 +44,10 @@ void mst_cuda_close_queues(mst_cuda *cuda) {
     mst_cuda_end_event(cuda, &cuda->released);
     mst_cuda_end_event(cuda, &cuda->joined);
     mst_cuda_end_event(cuda, &cuda->finished);
+    if (cuda->exchange) (void)cuda->api->cuStreamDestroy_v2(cuda->exchange);
     if (cuda->copy) (void)cuda->api->cuStreamDestroy_v2(cuda->copy);
     if (cuda->own_stream) (void)cuda->api->cuStreamDestroy_v2(cuda->own_stream);
-    cuda->own_stream = cuda->compute = cuda->copy = NULL;
+    cuda->own_stream = cuda->compute = cuda->copy = cuda->exchange = NULL;
 }
 
 /* ---- waiting ---- */
@@ -85,16 +87,20 @@ static muster_status wait_queue(mst_cuda *cuda, mst_cu_stream stream) {
     return mst_cuda_wait_event(cuda, cuda->finished);
 }
 
-muster_status mst_cuda_await_compute(mst_cuda *cuda) { return wait_queue(cuda, cuda->compute); }
+muster_status mst_cuda_await_compute(mst_cuda *cuda) {
+    MUSTER_TRY(wait_queue(cuda, cuda->compute));
+    return cuda->head.exchange_busy ? wait_queue(cuda, cuda->exchange) : MUSTER_OK;
+}
 
 static muster_status finish(mst_cuda *cuda) {
-    MUSTER_TRY(wait_queue(cuda, cuda->compute));
+    MUSTER_TRY(mst_cuda_await_compute(cuda));
     if (cuda->copy_busy) MUSTER_TRY(wait_queue(cuda, cuda->copy));
     return mst_cuda_deliver(cuda);
 }
 
 static void all_is_done(mst_cuda *cuda) {
     cuda->copy_busy = cuda->release_unrecorded = cuda->release_recorded = cuda->released_async = false;
+    cuda->head.exchange_busy = cuda->released_exchanged = false;
     cuda->async_begin = cuda->async_end = 0;
 }
 
@@ -117,8 +123,10 @@ muster_status mst_cuda_synchronize(mst_device *device) {
 }
 
 static muster_status look(mst_cuda *cuda, bool *done) {
-    const mst_cu_stream streams[] = {cuda->compute, cuda->copy};
-    for (int i = 0; i < (cuda->copy_busy ? 2 : 1); i++) {
+    const mst_cu_stream streams[] = {cuda->compute, cuda->copy, cuda->exchange};
+    const bool busy[] = {true, cuda->copy_busy, cuda->head.exchange_busy};
+    for (int i = 0; i < 3; i++) {
+        if (!busy[i]) continue;
         mst_cu_result result = cuda->api->cuStreamQuery(streams[i]);
         if (result == MST_CU_NOT_READY) return MUSTER_OK;
         MUSTER_TRY(mst_cuda_check(cuda, result, "cuStreamQuery"));
@@ -153,7 +161,8 @@ bool mst_cuda_drain_stream(mst_cuda *cuda, mst_cu_stream stream, int64_t limit_n
 
 bool mst_cuda_drain(mst_cuda *cuda) {
     return (!cuda->compute || mst_cuda_drain_stream(cuda, cuda->compute, DRAIN_NS)) &&
-           (!cuda->copy || mst_cuda_drain_stream(cuda, cuda->copy, DRAIN_NS));
+           (!cuda->copy || mst_cuda_drain_stream(cuda, cuda->copy, DRAIN_NS)) &&
+           (!cuda->exchange || mst_cuda_drain_stream(cuda, cuda->exchange, DRAIN_NS));
 }
 
 /* ---- order ---- */
@@ -161,6 +170,13 @@ bool mst_cuda_drain(mst_cuda *cuda) {
 muster_status mst_cuda_join(mst_cuda *cuda, mst_cu_stream earlier, mst_cu_stream later) {
     MUSTER_TRY(MST_CU(cuda, cuEventRecord, cuda->joined, earlier));
     return MST_CU(cuda, cuStreamWaitEvent, later, cuda->joined, 0);
+}
+
+muster_status mst_cuda_join_queues(mst_device *device, mst_queue earlier, mst_queue later) {
+    mst_cuda *cuda = mst_cuda_of(device);
+    mst_cuda_scope scope;
+    MUSTER_TRY(mst_cuda_begin(cuda, &scope));
+    return mst_cuda_end(cuda, &scope, mst_cuda_join(cuda, mst_cuda_stream_of(cuda, earlier), mst_cuda_stream_of(cuda, later)));
 }
 
 muster_status mst_cuda_record_released(mst_cuda *cuda) {
