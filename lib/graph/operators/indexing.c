@@ -1,5 +1,7 @@
-/* Rows by index, and losses that take labels. */
+/* Rows by index. */
 #include "operators_private.h"
+#include "ops_impl.h"
+#include "runtime_impl.h"
 
 #define X (node->inputs[0])
 
@@ -54,17 +56,29 @@ static muster_status infer_take(mst_draft *draft) {
 }
 
 /* The table is whole, or parts of all its rows; whatever combines partial tables combines their
- * rows, too. */
+ * rows, too. Of a table that is cut between its rows each worker takes those that it has, and 0 for
+ * the others: partial sums, which are exact. With logical shards a worker has several parts. */
 static bool distribute_take(const muster_expr *node, mst_distribution result, int32_t way, mst_distribution *operands) {
     const bool rows = result.kind == MST_CUT && result.axis == 0;
     operands[0] = rows ? MST_DISTRIBUTED_SAME : result;
     operands[1] = rows ? result : MST_DISTRIBUTED_SAME;
-    (void)node;
-    return way == 0;
+    if (way == 0 || result.kind != MST_PARTIAL || result.op != MUSTER_SUM) return way == 0;
+    operands[0] = MST_DISTRIBUTED_CUT(0);
+    return way == 1 && MST_NUMBER_DTYPES & MST_DTYPE_BIT(node->type.dtype) && !node->graph->runtime->logical_shards;
+}
+
+/* The table's rows: the first that the worker has, and how many all workers have. */
+static int64_t rows_begin(const mst_step_run *run, const muster_expr *table, int64_t *total) {
+    const mst_dim rows = table->type.dims[0];
+    *total = mst_dim_value(table->graph, rows, run->sizes);
+    if (!run->sharing || table->distribution.kind != MST_CUT || table->distribution.axis != 0) return 0;
+    return mst_cut_edge(table->graph, rows, run->sizes, run->sharing, run->sharing->rank);
 }
 
 static muster_status run_take(muster_worker *worker, const mst_step_run *run) {
-    return muster_take(worker, *run->in[0], *run->in[1], *run->out[0]);
+    int64_t total;
+    const int64_t begin = rows_begin(run, run->node->inputs[0], &total);
+    return mst_worker_take_part(worker, *run->in[0], *run->in[1], begin, total, *run->out[0]);
 }
 
 static void gradient_take(mst_gradients *gradients, muster_expr *node, muster_expr *dy) {
@@ -114,22 +128,24 @@ static muster_status infer_scatter_add(mst_draft *draft) {
     return MUSTER_OK;
 }
 
-/* Of parts of x each worker has partial sums. */
+/* Of parts of x each worker has partial sums. Its rows of the result it adds up from all of x. */
 static bool distribute_scatter_add(const muster_expr *node, mst_distribution result, int32_t way, mst_distribution *operands) {
     if (result.kind == MST_PARTIAL) {
         operands[0] = way == 0 ? MST_DISTRIBUTED_CUT(0) : result;
         operands[1] = way == 0 ? MST_DISTRIBUTED_CUT(0) : MST_DISTRIBUTED_SAME;
         return way < 2 && result.op == MUSTER_SUM;
     }
-    operands[0] = result;
+    operands[0] = result.axis == 0 ? MST_DISTRIBUTED_SAME : result;
     operands[1] = MST_DISTRIBUTED_SAME;
     (void)node;
-    return way == 0 && result.axis > 0;
+    return way == 0;
 }
 
 static muster_status run_scatter_add(muster_worker *worker, const mst_step_run *run) {
+    int64_t total;
+    const int64_t begin = rows_begin(run, run->node, &total);
     MUSTER_TRY(muster_fill(worker, 0, *run->out[0]));
-    return muster_scatter_add(worker, *run->in[0], *run->in[1], *run->out[0]);
+    return mst_worker_scatter_add_part(worker, *run->in[0], *run->in[1], begin, total, *run->out[0]);
 }
 
 static void gradient_scatter_add(mst_gradients *gradients, muster_expr *node, muster_expr *dy) {
@@ -149,9 +165,10 @@ const mst_operator mst_operator_scatter_add = {
 
 /* ---- of vectors that are made of rows, whose indices stay in their row ---- */
 
-/* The rows of a call are parts of both vectors. */
+/* The rows of a call are parts of both vectors. The result is proportional to x. */
 static bool distribute_within(const muster_expr *node, mst_distribution result, int32_t way, mst_distribution *operands) {
-    if (way || result.kind != MST_CUT) return false;
+    if (way) return false;
+    if (result.kind != MST_CUT) return mst_distribute_scaled(node, result, 0, operands);
     for (int32_t i = 0; i < 2; i++)
         if (!mst_axis_has_rows(node->graph, &node->inputs[i]->type, 0)) return false;
     operands[0] = operands[1] = result;
@@ -246,51 +263,3 @@ const mst_operator mst_operator_one_hot = {
     .distribute = distribute_one_hot,
     .run = run_one_hot,
     .no_gradient = "labels are integers"};
-
-/* ---- softmax_cross_entropy ---- */
-
-static muster_status infer_cross_entropy(mst_draft *draft) {
-    char expected[MST_NODE_TEXT], received[MST_NODE_TEXT];
-    const mst_type *logits = &draft->inputs[0]->type, *labels = &draft->inputs[1]->type;
-    MUSTER_TRY(mst_draft_dtype(draft, 0, MST_BLAS_DTYPES));
-    MUSTER_TRY(mst_draft_dtype(draft, 1, MST_INDEX_DTYPES));
-    MUSTER_TRY(mst_draft_ndim(draft, 0, 2));
-    MUSTER_TRY(mst_draft_ndim(draft, 1, 1));
-    if (logits->dims[0] != labels->dims[0])
-        return mst_draft_refuse(draft, MUSTER_SHAPE_MISMATCH, 1, "expected one label for each row of %s, received %s",
-                                mst_node_text(draft->inputs[0], "logits", expected), mst_type_text(draft->graph, labels, received));
-    draft->types[0] = (mst_type){.dtype = logits->dtype};
-    draft->types[1] = *logits;
-    draft->types[2] = (mst_type){.dtype = MUSTER_I64};
-    return MUSTER_OK;
-}
-
-static muster_status run_cross_entropy(muster_worker *worker, const mst_step_run *run) {
-    return muster_softmax_cross_entropy(worker, *run->in[0], *run->in[1], 1, *run->out[0], *run->out[1], *run->out[2]);
-}
-
-/* Sums of parts of the rows; the gradient has rows. */
-static bool distribute_cross_entropy(const muster_expr *node, mst_distribution result, int32_t way, mst_distribution *operands) {
-    operands[0] = operands[1] = MST_DISTRIBUTED_CUT(0);
-    (void)node;
-    return way == 0 && result.kind == MST_PARTIAL && result.op == MUSTER_SUM;
-}
-
-static mst_distribution distribute_cross_entropy_result(mst_distribution first, int32_t index) {
-    return index == 1 ? MST_DISTRIBUTED_CUT(0) : first;
-}
-
-static void gradient_cross_entropy(mst_gradients *gradients, muster_expr *node, muster_expr *dy) {
-    mst_gradient_add(gradients, node, 0, MST_APPLY(node->graph, multiply, muster_expr_result(node, 1), dy));
-}
-
-const mst_operator mst_operator_softmax_cross_entropy = {
-    MST_ANY_OPERATOR(softmax_cross_entropy,
-                     "the sum over rows of log(sum(exp(z))) - z[label]; result 1: softmax - onehot; result 2: correct rows"),
-    .operands = {"logits", "labels"},
-    .results = 3,
-    .infer = infer_cross_entropy,
-    .distribute = distribute_cross_entropy,
-    .distribute_result = distribute_cross_entropy_result,
-    .run = run_cross_entropy,
-    .gradient = gradient_cross_entropy};

@@ -1,4 +1,4 @@
-/* Losses, made of other operations. */
+/* Losses, made of other operations, and the one in one pass. */
 #include "composite_private.h"
 
 /* ---- of two arrays of numbers ---- */
@@ -120,3 +120,51 @@ const mst_operator mst_operator_cross_entropy = {
                      "log(sum(exp(z))) - z[label] for each row z of the logits; 0 where the label is `ignore` (MUSTER_NONE: no label)"),
     .operands = {"logits", "labels"}, .attributes = {{"ignore", MST_VALUE_INTEGER, .number = (double)MUSTER_NONE}},
     .expand = expand_rows_cross_entropy, .infer = mst_draft_composite};
+
+/* ---- softmax_cross_entropy ---- */
+
+static muster_status infer_cross_entropy(mst_draft *draft) {
+    char expected[MST_NODE_TEXT], received[MST_NODE_TEXT];
+    const mst_type *logits = &draft->inputs[0]->type, *labels = &draft->inputs[1]->type;
+    MUSTER_TRY(mst_draft_dtype(draft, 0, MST_BLAS_DTYPES));
+    MUSTER_TRY(mst_draft_dtype(draft, 1, MST_INDEX_DTYPES));
+    MUSTER_TRY(mst_draft_ndim(draft, 0, 2));
+    MUSTER_TRY(mst_draft_ndim(draft, 1, 1));
+    if (logits->dims[0] != labels->dims[0])
+        return mst_draft_refuse(draft, MUSTER_SHAPE_MISMATCH, 1, "expected one label for each row of %s, received %s",
+                                mst_node_text(draft->inputs[0], "logits", expected), mst_type_text(draft->graph, labels, received));
+    draft->types[0] = (mst_type){.dtype = logits->dtype};
+    draft->types[1] = *logits;
+    draft->types[2] = (mst_type){.dtype = MUSTER_I64};
+    return MUSTER_OK;
+}
+
+static muster_status run_cross_entropy(muster_worker *worker, const mst_step_run *run) {
+    return muster_softmax_cross_entropy(worker, *run->in[0], *run->in[1], 1, *run->out[0], *run->out[1], *run->out[2]);
+}
+
+/* Sums of parts of the rows; the gradient has rows. */
+static bool distribute_cross_entropy(const muster_expr *node, mst_distribution result, int32_t way, mst_distribution *operands) {
+    operands[0] = operands[1] = MST_DISTRIBUTED_CUT(0);
+    (void)node;
+    return way == 0 && result.kind == MST_PARTIAL && result.op == MUSTER_SUM;
+}
+
+static mst_distribution distribute_cross_entropy_result(mst_distribution first, int32_t index) {
+    return index == 1 ? MST_DISTRIBUTED_CUT(0) : first;
+}
+
+static void gradient_cross_entropy(mst_gradients *gradients, muster_expr *node, muster_expr *dy) {
+    mst_gradient_add(gradients, node, 0, MST_APPLY(node->graph, multiply, muster_expr_result(node, 1), dy));
+}
+
+const mst_operator mst_operator_softmax_cross_entropy = {
+    MST_ANY_OPERATOR(softmax_cross_entropy,
+                     "the sum over rows of log(sum(exp(z))) - z[label]; result 1: softmax - onehot; result 2: correct rows"),
+    .operands = {"logits", "labels"},
+    .results = 3,
+    .infer = infer_cross_entropy,
+    .distribute = distribute_cross_entropy,
+    .distribute_result = distribute_cross_entropy_result,
+    .run = run_cross_entropy,
+    .gradient = gradient_cross_entropy};

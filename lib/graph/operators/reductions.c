@@ -1,5 +1,6 @@
 /* Reductions over axes. */
 #include "operators_private.h"
+#include "runtime_impl.h"
 
 #include <math.h>
 
@@ -117,19 +118,45 @@ static void gradient_mean(mst_gradients *gradients, muster_expr *node, muster_ex
     gradient_sum(gradients, node, MST_APPLY(node->graph, divide, dy, mst_extent(X, mask_of(node), node->type.dtype)));
 }
 
-/* The first of equal elements has the whole gradient: dy at the index of argmax, else 0. */
+/* Is it the first of the largest (smallest) elements of its row? */
+static muster_expr *is_first(muster_expr *node, muster_expr *matrix) {
+    const int32_t arg = mst_node_is(node, MST_OPERATOR_max) ? MST_OPERATOR_argmax : MST_OPERATOR_argmin;
+    muster_expr *index = mst_apply(node->graph, arg, &matrix, 1, (mst_graph_value[]){{.integer = 1}});
+    return mst_apply(node->graph, MST_OPERATOR_one_hot, &index, 1,
+                     (mst_graph_value[]){{.list = (int64_t[]){matrix->type.dims[1]}, .count = 1}, {.integer = MUSTER_BOOL}});
+}
+
+/* The same where the elements of a row may lie on several devices, without bringing them together:
+ * the smallest place, negative as the largest one, of an element that is the extreme or NaN. A NaN
+ * is the extreme of a row that has one, and the first of them is meant. */
+static muster_expr *is_first_of_parts(muster_expr *node, muster_expr *matrix, mst_dim rows) {
+    mst_graph *graph = node->graph;
+    const mst_dim k = matrix->type.dims[1];
+    muster_expr *extreme = mst_reshape_to(node, 2, (mst_dim[]){rows, MST_DIM_ONE});
+    muster_expr *hit = MST_APPLY(graph, equal, matrix, extreme);
+    if (mst_dtype_is_float(node->type.dtype)) hit = MST_APPLY(graph, logical_or, hit, MST_APPLY(graph, isnan, matrix));
+    muster_expr *place =
+        mst_apply(graph, MST_OPERATOR_arange, NULL, 0,
+                  (mst_graph_value[]){{.list = (int64_t[]){k}, .count = 1}, {.number = 0}, {.number = -1}, {.integer = MUSTER_I64}});
+    muster_expr *places = MST_APPLY(graph, where, hit, place, mst_number(graph, MUSTER_I64, -0x1p63));
+    muster_expr *first =
+        mst_apply(graph, MST_OPERATOR_max, &places, 1, (mst_graph_value[]){{.list = (int64_t[]){1}, .count = 1}, MST_NO_VALUE});
+    return MST_APPLY(graph, equal, place, mst_reshape_to(first, 2, (mst_dim[]){rows, MST_DIM_ONE}));
+}
+
+/* The first of equal elements has the whole gradient, the others 0. */
 static void gradient_extreme(mst_gradients *gradients, muster_expr *node, muster_expr *dy) {
     mst_graph *graph = node->graph;
     const uint32_t mask = mask_of(node);
     mst_dim rows = MST_DIM_ONE;
+    bool in_parts = false;
+    for (int32_t d = 0; d < X->type.ndim; d++) in_parts |= mask >> d & 1 && mst_axis_has_rows(graph, &X->type, d);
     muster_expr *matrix = mst_as_rows(X, mask, &rows);
     if (mst_node_is_error(matrix)) return;
-    const int32_t arg = mst_node_is(node, MST_OPERATOR_max) ? MST_OPERATOR_argmax : MST_OPERATOR_argmin;
-    muster_expr *index = mst_apply(graph, arg, &matrix, 1, (mst_graph_value[]){{.integer = 1}});
-    muster_expr *hot =
-        mst_apply(graph, MST_OPERATOR_one_hot, &index, 1,
-                  (mst_graph_value[]){{.list = (int64_t[]){matrix->type.dims[1]}, .count = 1}, {.integer = node->type.dtype}});
-    muster_expr *part = MST_APPLY(graph, multiply, hot, mst_reshape_to(dy, 2, (mst_dim[]){rows, MST_DIM_ONE}));
+    in_parts &= graph->runtime->size > 1;
+    muster_expr *hot = in_parts ? is_first_of_parts(node, matrix, rows) : is_first(node, matrix);
+    muster_expr *part =
+        MST_APPLY(graph, where, hot, mst_reshape_to(dy, 2, (mst_dim[]){rows, MST_DIM_ONE}), mst_number(graph, node->type.dtype, 0));
     if (mst_node_is_error(part)) return;
     int64_t axes[MUSTER_MAX_DIMS];
     muster_expr *last = mst_axes_last(X, mask, axes);

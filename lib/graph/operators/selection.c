@@ -81,11 +81,24 @@ static void gradient_where(mst_gradients *gradients, muster_expr *node, muster_e
     mst_gradient_add(gradients, node, 2, G(where, X, zero, dy));
 }
 
+static bool is_zero(const muster_expr *node) { return mst_node_is(node, MST_OPERATOR_full) && mst_number_of(node) == 0; }
+
+/* With one condition on all workers the sums of what it selects are what it selects of the sums. 0
+ * on every worker is a sum of 0. */
+static bool distribute_where(const muster_expr *node, mst_distribution result, int32_t way, mst_distribution *operands) {
+    if (result.kind == MST_CUT) return mst_distribute_elementwise(node, result, way, operands);
+    if (way || result.op != MUSTER_SUM) return false;
+    operands[0] = MST_DISTRIBUTED_SAME;
+    for (int32_t i = 1; i < 3; i++) operands[i] = is_zero(node->inputs[i]) ? MST_DISTRIBUTED_SAME : result;
+    return true;
+}
+
 const mst_operator mst_operator_where = {MST_ANY_OPERATOR(where, "a where the condition is true, else b"),
                                          .elementwise = &mst_operation_where,
                                          .operands = {"condition", "a", "b"},
                                          .in_place = 6,
                                          .infer = infer_where,
+                                         .distribute = distribute_where,
                                          .run = run_where,
                                          .gradient = gradient_where};
 
@@ -139,11 +152,23 @@ static void gradient_cast(mst_gradients *gradients, muster_expr *node, muster_ex
                      mst_apply(node->graph, MST_OPERATOR_cast, &dy, 1, (mst_graph_value[]){{.integer = X->type.dtype}}));
 }
 
+/* Partial sums in a float dtype with more digits are the same numbers, and their sum is rounded
+ * less. In one with fewer digits each would be rounded before they cancel; sums of integers wrap
+ * around in their own dtype. */
+static bool distribute_cast(const muster_expr *node, mst_distribution result, int32_t way, mst_distribution *operands) {
+    const muster_dtype from = X->type.dtype, to = node->type.dtype;
+    if (result.kind == MST_CUT) return mst_distribute_elementwise(node, result, way, operands);
+    operands[0] = result;
+    return way == 0 && result.op == MUSTER_SUM && mst_dtype_is_float(from) && mst_dtype_is_float(to) &&
+           muster_dtype_size(to) > muster_dtype_size(from);
+}
+
 const mst_operator mst_operator_cast = {MST_ANY_OPERATOR(cast, "x converted to the dtype, as muster_copy converts"),
                                         .elementwise = &mst_operation_copy,
                                         .operands = {"x"},
                                         .attributes = {{"dtype", MST_VALUE_DTYPE, .required = true}},
                                         .expand = fold_cast,
                                         .infer = infer_cast,
+                                        .distribute = distribute_cast,
                                         .run = run_cast,
                                         .gradient = gradient_cast};

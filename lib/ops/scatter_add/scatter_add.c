@@ -1,10 +1,12 @@
-/* y[indices[i]] += x[i], whole rows, one i after the other. */
+/* y[indices[i]] += x[i], whole rows, one i after the other. y may be a part of the rows that the
+ * indices count. */
 #include "../binary/binary_private.h"
 #include "../indices/indices_private.h"
 #include "scatter_add_parameters_private.h"
 
 typedef struct scatter_add_request {
     muster_tensor x, indices, y;
+    int64_t first, total; /* y has the rows from `first` on, of so many */
 } scatter_add_request;
 
 static const char scatter_add_name[] = "muster_scatter_add"; /* in messages of the kernels */
@@ -13,13 +15,15 @@ static muster_status scatter_add_host(const void *parameters) {
     const scatter_add_request *p = parameters;
     const int64_t size = muster_dtype_size(p->x.dtype), n = p->x.shape[0];
     const muster_tensor x = mst_op_row_view(&p->x), y = mst_op_row_view(&p->y);
-    MUSTER_TRY(mst_indices_check_host(&p->indices, p->y.shape[0], scatter_add_name, "indices"));
+    MUSTER_TRY(mst_indices_check_host(&p->indices, p->total, scatter_add_name, "indices"));
     mst_iterator row;
     mst_iterator_make(&row, y.ndim, y.shape, 3, (const muster_tensor *[]){&y, &x, &y});
     char *from = row.base[1], *to = row.base[0];
     for (int64_t i = 0; i < n; i++) {
+        const int64_t index = mst_index_at(&p->indices, i) - p->first;
+        if (index < 0 || index >= p->y.shape[0]) continue;
         row.base[1] = from + i * p->x.strides[0] * size;
-        row.base[0] = row.base[2] = to + mst_index_at(&p->indices, i) * p->y.strides[0] * size;
+        row.base[0] = row.base[2] = to + index * p->y.strides[0] * size;
         mst_iterator_run(&row, mst_binary_loops[p->y.dtype][MUSTER_ADD], NULL);
     }
     return MUSTER_OK;
@@ -32,16 +36,18 @@ static muster_status scatter_add_issue(muster_worker *worker, const void *parame
     const scatter_add_request *p = parameters;
     const int64_t size = muster_dtype_size(p->x.dtype), rows = p->y.shape[0];
     const muster_tensor x = mst_op_row_view(&p->x), y = mst_op_row_view(&p->y);
-    MUSTER_TRY(mst_indices_check_device(worker, &p->indices, rows, scatter_add_name, "indices"));
+    MUSTER_TRY(mst_indices_check_device(worker, &p->indices, p->total, scatter_add_name, "indices"));
     mst_scatter_add_parameters of_code = {.indices = muster_tensor_address(p->indices),
                                           .count = p->x.shape[0],
                                           .elements = muster_tensor_count(y),
+                                          .first = p->first,
+                                          .rows = rows,
                                           .x_stride = p->x.strides[0] * size,
                                           .y_stride = p->y.strides[0] * size,
                                           .index_stride = p->indices.strides[0],
                                           .dtype = p->y.dtype,
                                           .index_dtype = p->indices.dtype};
-    if (of_code.count == 0 || of_code.elements == 0) return MUSTER_OK;
+    if (of_code.count == 0 || of_code.elements == 0 || rows == 0) return MUSTER_OK;
     int64_t chunks = THREADS / of_code.elements;
     chunks = chunks < 1 ? 1 : chunks > rows ? rows : chunks;
     of_code.chunk = (rows + chunks - 1) / chunks;
@@ -84,6 +90,13 @@ const mst_op_row mst_operation_scatter_add = {
 muster_status muster_scatter_add(muster_worker *worker, muster_tensor x, muster_tensor indices, muster_tensor y) {
     MST_OP_WORKER(worker);
     MUSTER_TRY(scatter_add_check(worker, MST_TENSORS(&x, &indices, &y), NULL, __func__));
-    scatter_add_request p = {x, indices, y};
+    scatter_add_request p = {x, indices, y, 0, y.shape[0]};
+    return mst_op_launch(worker, &scatter_add_kernel, &p, sizeof p);
+}
+
+muster_status mst_worker_scatter_add_part(muster_worker *worker, muster_tensor x, muster_tensor indices, int64_t first, int64_t total,
+                                          muster_tensor y) {
+    MUSTER_TRY(scatter_add_check(worker, MST_TENSORS(&x, &indices, &y), NULL, scatter_add_name));
+    scatter_add_request p = {x, indices, y, first, total};
     return mst_op_launch(worker, &scatter_add_kernel, &p, sizeof p);
 }

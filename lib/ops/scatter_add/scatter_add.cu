@@ -15,8 +15,8 @@ template <typename D> static inline void scatter_add(const mst_scatter_add_param
         int64_t chunk = mst_quotient(t, p.elements), begin = chunk * p.chunk, offset[2];
         mst_offsets<2>(p.row, t - chunk * p.elements, offset);
         for (int64_t i = 0; i < p.count; i++) {
-            int64_t row = mst_index_of(indices, p.index_dtype, p.index_stride, i);
-            if (row < begin || row >= begin + p.chunk) continue;
+            int64_t row = mst_index_of(indices, p.index_dtype, p.index_stride, i) - p.first;
+            if (row < begin || row >= begin + p.chunk || row >= p.rows) continue;
             T *to = (T *)(y + row * p.y_stride + offset[1]);
             *to = D::store(scatter_add_plus(D::load(*to), D::load(*(const T *)(x + i * p.x_stride + offset[0]))));
         }

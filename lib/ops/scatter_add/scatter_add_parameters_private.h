@@ -12,6 +12,7 @@ typedef struct mst_scatter_add_parameters {
     int64_t count;              /* rows of x */
     int64_t elements;           /* of one row */
     int64_t chunk, chunks;      /* rows of y */
+    int64_t first, rows;        /* y has so many rows, from index `first` on; others are left out */
     int64_t x_stride, y_stride; /* between rows, in bytes */
     int64_t index_stride;       /* in elements */
     int32_t dtype, index_dtype;

@@ -1,4 +1,4 @@
-/* y[i] = x[indices[i]], whole rows. */
+/* y[i] = x[indices[i]], whole rows. x may be a part of the rows that the indices count. */
 #include "../indices/indices_private.h"
 #include "take_parameters_private.h"
 
@@ -6,30 +6,43 @@
 
 typedef struct take_request {
     muster_tensor x, indices, y;
+    int64_t first, total; /* x has the rows from `first` on, of so many */
 } take_request;
 
 static const char take_name[] = "muster_take"; /* in messages of the kernels */
+
+/* As mst_copy_elements, from nowhere. */
+static void take_zeros(void *size, char *const *at, const int64_t *stride, int64_t n) {
+    for (int64_t i = 0; i < n; i++) memset(at[1] + i * stride[1], 0, *(const size_t *)size);
+}
 
 static muster_status take_host(const void *parameters) {
     const take_request *p = parameters;
     const int64_t size = muster_dtype_size(p->x.dtype), n = p->y.shape[0];
     const muster_tensor x = mst_op_row_view(&p->x), y = mst_op_row_view(&p->y);
-    MUSTER_TRY(mst_indices_check_host(&p->indices, p->x.shape[0], take_name, "indices"));
+    MUSTER_TRY(mst_indices_check_host(&p->indices, p->total, take_name, "indices"));
     if (mst_tensor_contiguous(x) && mst_tensor_contiguous(y)) {
         const size_t bytes = (size_t)(muster_tensor_count(y) * size);
         const char *first = muster_tensor_address(x);
         char *to = muster_tensor_address(y);
-        for (int64_t i = 0; i < n && bytes; i++)
-            memcpy(to + i * p->y.strides[0] * size, first + mst_index_at(&p->indices, i) * p->x.strides[0] * size, bytes);
+        for (int64_t i = 0; i < n && bytes; i++) {
+            const int64_t from = mst_index_at(&p->indices, i) - p->first;
+            if (from >= 0 && from < p->x.shape[0])
+                memcpy(to + i * p->y.strides[0] * size, first + from * p->x.strides[0] * size, bytes);
+            else
+                memset(to + i * p->y.strides[0] * size, 0, bytes);
+        }
         return MUSTER_OK;
     }
     mst_iterator row;
     mst_iterator_make(&row, y.ndim, y.shape, 2, (const muster_tensor *[]){&x, &y});
     char *from = row.base[0], *to = row.base[1];
     for (int64_t i = 0; i < n; i++) {
-        row.base[0] = from + mst_index_at(&p->indices, i) * p->x.strides[0] * size;
+        const int64_t index = mst_index_at(&p->indices, i) - p->first;
+        const bool here = index >= 0 && index < p->x.shape[0];
+        row.base[0] = from + (here ? index * p->x.strides[0] * size : 0);
         row.base[1] = to + i * p->y.strides[0] * size;
-        mst_iterator_run(&row, mst_copy_elements, (void *)&size);
+        mst_iterator_run(&row, here ? mst_copy_elements : take_zeros, (void *)&size);
     }
     return MUSTER_OK;
 }
@@ -40,9 +53,11 @@ static muster_status take_issue(muster_worker *worker, const void *parameters) {
     const take_request *p = parameters;
     const int64_t size = muster_dtype_size(p->x.dtype);
     const muster_tensor x = mst_op_row_view(&p->x), y = mst_op_row_view(&p->y);
-    MUSTER_TRY(mst_indices_check_device(worker, &p->indices, p->x.shape[0], take_name, "indices"));
+    MUSTER_TRY(mst_indices_check_device(worker, &p->indices, p->total, take_name, "indices"));
     mst_take_parameters of_code = {.indices = muster_tensor_address(p->indices),
                                    .count = p->y.shape[0],
+                                   .first = p->first,
+                                   .rows = p->x.shape[0],
                                    .elements = muster_tensor_count(y),
                                    .x_stride = p->x.strides[0] * size,
                                    .y_stride = p->y.strides[0] * size,
@@ -88,6 +103,13 @@ const mst_op_row mst_operation_take = {
 muster_status muster_take(muster_worker *worker, muster_tensor x, muster_tensor indices, muster_tensor y) {
     MST_OP_WORKER(worker);
     MUSTER_TRY(take_check(worker, MST_TENSORS(&x, &indices, &y), NULL, __func__));
-    take_request p = {x, indices, y};
+    take_request p = {x, indices, y, 0, x.shape[0]};
+    return mst_op_launch(worker, &take_kernel, &p, sizeof p);
+}
+
+muster_status mst_worker_take_part(muster_worker *worker, muster_tensor x, muster_tensor indices, int64_t first, int64_t total,
+                                   muster_tensor y) {
+    MUSTER_TRY(take_check(worker, MST_TENSORS(&x, &indices, &y), NULL, take_name));
+    take_request p = {x, indices, y, first, total};
     return mst_op_launch(worker, &take_kernel, &p, sizeof p);
 }
