@@ -150,6 +150,17 @@ typedef struct muster_graph_options {
      * cheapest way to share the work out is chosen for it; the results are the same but for
      * rounding. 0: 128. */
     int64_t rows;
+    /* With MUSTER_ONE_DEVICE: each worker takes its rows in so many parts, one after the other, and
+     * all parts use the same memory for values with rows (activations and their gradients). So a
+     * call may have more rows than the memory of a device allows at once. The meaning stays that of
+     * all rows in one: sums and averages over rows are those of all rows, random numbers are the
+     * same, parameters are updated once, and the results are the same but for rounding. What needs
+     * all rows at once (a value that several devices exchange, x - mean(x), sorting along the
+     * rows) and all that needs it is computed once, behind the parts; muster_graph_dump_function
+     * shows which expressions run in the micro-batches. Parts without rows are left out. 0 and 1:
+     * all rows at once, without any of this. Errors: INVALID_ARGUMENT (a number below 0),
+     * UNSUPPORTED (with MUSTER_PER_WORKER; on a runtime with logical shards). */
+    int64_t micro_batches;
 } muster_graph_options;
 MUSTER_API void muster_graph_options_init_sized(muster_graph_options *options, size_t size);
 static inline void muster_graph_options_init(muster_graph_options *options) { muster_graph_options_init_sized(options, sizeof *options); }

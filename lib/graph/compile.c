@@ -101,7 +101,7 @@ static bool devices_fuse(const muster_runtime *runtime) {
     return all;
 }
 
-static muster_status groups_make(mst_graph_program *program) {
+muster_status mst_program_groups_make(mst_graph_program *program) {
     mst_graph *graph = program->graph;
     if (!devices_fuse(graph->runtime)) return MUSTER_OK;
     MUSTER_TRY(mst_graph_program_fuse(program));
@@ -114,40 +114,29 @@ static muster_status groups_make(mst_graph_program *program) {
 static muster_status name_steps(mst_graph_program *program) {
     mst_pool *pool = program->graph->runtime->pool;
     MUSTER_TRY(mst_pool_enter(pool, where, 0));
-    const muster_status status = mst_graph_program_name_steps(program);
+    muster_status status = mst_graph_program_name_steps(program);
+    if (status == MUSTER_OK && program->loop) status = mst_loop_name_steps(program->loop);
     mst_pool_leave(pool);
     return status;
 }
 
+/* The micro-batches of one device share values as devices do. */
 static bool is_distributed(const mst_graph *graph, const muster_graph_options *options) {
-    return options->meaning == MUSTER_ONE_DEVICE && (graph->runtime->size > 1 || graph->runtime->logical_shards);
+    return options->meaning == MUSTER_ONE_DEVICE &&
+           (graph->runtime->size > 1 || graph->runtime->logical_shards || options->micro_batches > 1);
 }
 
-static muster_status program_fill(mst_graph_program *program, const muster_graph_options *options) {
-    mst_graph *graph = program->graph;
-    program->input_count = graph->inputs.count;
-    program->variable_count = graph->variables.count;
-    program->output_count = graph->outputs.count;
-    program->update_count = graph->updates.count;
-    program->distributed = is_distributed(graph, options);
-    for (int32_t i = 0; i < graph->inputs.count; i++) program->rows_given |= graph->inputs.items[i].mode != MUSTER_BROADCAST;
-    if (program->distributed && !graph->runtime->logical_shards && !options->unfused && !program->checked && devices_fuse(graph->runtime))
-        MUSTER_TRY(mst_pass_find(program));
-    if (program->distributed && !graph->runtime->logical_shards) MUSTER_TRY(mst_update_rules_cut(graph));
-    if (program->distributed) MUSTER_TRY(mst_graph_distribute(graph, options->rows ? options->rows : EXPECTED_ROWS));
-    program->base_count = 1 + program->input_count + program->variable_count + program->output_count + program->update_count;
-    if (!options->unfused) MUSTER_TRY(groups_make(program));
-    MUSTER_TRY(mst_graph_program_order(program));
-    MUSTER_TRY(mst_compile_check_sizes(program));
-    MUSTER_TRY(mst_compile_check_places(program, options->meaning));
-    program->placed = mst_program_find_placed(program);
-    for (int32_t at = 0; at < program->count; at++)
-        if (program->order[at]->op->compile) MUSTER_TRY(program->order[at]->op->compile(program->order[at]));
-    MUSTER_TRY(name_steps(program));
+/* Where several devices share parameters and gradients, but no logical shards. */
+static bool passes_updates(const mst_graph_program *program) {
+    const muster_runtime *runtime = program->graph->runtime;
+    return program->distributed && runtime->size > 1 && !runtime->logical_shards;
+}
+
+static muster_status ranks_make(mst_graph_program *program) {
+    const mst_graph *graph = program->graph;
     program->ranks = mst_alloc((size_t)graph->runtime->size * sizeof *program->ranks);
     if (!program->ranks) return mst_out_of_memory(where, (int64_t)sizeof *program->ranks);
     program->rank_count = graph->runtime->size;
-    for (int32_t at = 0; at < program->count; at++) program->exchanges |= mst_node_exchanges(program->order[at]);
     const size_t given = (size_t)(program->input_count + program->variable_count + 2 * program->update_count) + 1;
     const size_t edges = (size_t)(graph->runtime->size + graph->runtime->logical_shards) + 2;
     for (int32_t r = 0; r < program->rank_count; r++) {
@@ -157,6 +146,36 @@ static muster_status program_fill(mst_graph_program *program, const muster_graph
             return mst_out_of_memory(where, (int64_t)(given * sizeof(muster_tensor) + edges * sizeof(int64_t)));
     }
     return MUSTER_OK;
+}
+
+static muster_status program_fill(mst_graph_program *program, const muster_graph_options *options) {
+    mst_graph *graph = program->graph;
+    const int64_t micro_batches = options->micro_batches > 1 ? options->micro_batches : 1;
+    program->input_count = graph->inputs.count;
+    program->variable_count = graph->variables.count;
+    program->output_count = graph->outputs.count;
+    program->update_count = graph->updates.count;
+    program->distributed = is_distributed(graph, options);
+    for (int32_t i = 0; i < graph->inputs.count; i++) program->rows_given |= graph->inputs.items[i].mode != MUSTER_BROADCAST;
+    if (passes_updates(program) && !options->unfused && !program->checked && devices_fuse(graph->runtime))
+        MUSTER_TRY(mst_pass_find(program));
+    if (passes_updates(program)) MUSTER_TRY(mst_update_rules_cut(graph));
+    if (program->distributed)
+        MUSTER_TRY(mst_graph_distribute(graph, options->rows ? options->rows : EXPECTED_ROWS * micro_batches, micro_batches > 1));
+    if (micro_batches > 1) MUSTER_TRY(mst_phases_find(program));
+    program->base_count = 1 + program->input_count + program->variable_count + program->output_count + program->update_count;
+    if (!options->unfused) MUSTER_TRY(mst_program_groups_make(program));
+    MUSTER_TRY(mst_graph_program_order(program));
+    MUSTER_TRY(mst_compile_check_sizes(program));
+    MUSTER_TRY(mst_compile_check_places(program, options->meaning));
+    program->placed = mst_program_find_placed(program);
+    for (int32_t at = 0; at < program->count; at++) {
+        program->exchanges |= mst_node_exchanges(program->order[at]);
+        if (program->order[at]->op->compile) MUSTER_TRY(program->order[at]->op->compile(program->order[at]));
+    }
+    if (program->phase) MUSTER_TRY(mst_loop_make(program, micro_batches, options->unfused != 0));
+    MUSTER_TRY(name_steps(program));
+    return ranks_make(program);
 }
 
 static muster_status program_make(mst_graph *graph, muster_graph_options *options, mst_graph_program **made) {

@@ -67,6 +67,27 @@ static muster_status check_averages(const mst_ports *ports, const char *kind, co
     return MUSTER_OK;
 }
 
+static muster_status check_micro_batches(const mst_graph *graph, const muster_graph_options *options) {
+    if (options->micro_batches < 0)
+        return mst_error(MUSTER_INVALID_ARGUMENT, "%s: options: micro_batches: expected 0 or more, received %lld", where,
+                         (long long)options->micro_batches);
+    if (options->micro_batches <= 1) return MUSTER_OK;
+    if (options->micro_batches > MST_MICRO_BATCHES)
+        return mst_error(MUSTER_OUT_OF_RANGE, "%s: options: micro_batches: expected at most %d, received %lld", where, MST_MICRO_BATCHES,
+                         (long long)options->micro_batches);
+    if (options->meaning == MUSTER_PER_WORKER)
+        return mst_error(MUSTER_UNSUPPORTED,
+                         "%s: options: micro_batches: expected 0 or 1 with MUSTER_PER_WORKER (the call option slices divides the rows of a "
+                         "worker), received %lld",
+                         where, (long long)options->micro_batches);
+    if (graph->runtime->logical_shards)
+        return mst_error(MUSTER_UNSUPPORTED,
+                         "%s: options: micro_batches: expected 0 or 1 on a runtime with logical shards, whose values must not depend on "
+                         "how many rows are computed together, received %lld",
+                         where, (long long)options->micro_batches);
+    return MUSTER_OK;
+}
+
 muster_status mst_compile_check_graph(const mst_graph *graph, const muster_graph_options *options) {
     if (graph->status != MUSTER_OK) return mst_error_restore(graph->status, graph->message);
     if (options->meaning != MUSTER_ONE_DEVICE && options->meaning != MUSTER_PER_WORKER)
@@ -76,6 +97,7 @@ muster_status mst_compile_check_graph(const mst_graph *graph, const muster_graph
         return mst_error(MUSTER_INVALID_ARGUMENT, "%s: graph \"%s\": expected an output or an update, received none", where, graph->name);
     if (options->rows < 0)
         return mst_error(MUSTER_INVALID_ARGUMENT, "%s: options: rows: expected 0 or more, received %lld", where, (long long)options->rows);
+    MUSTER_TRY(check_micro_batches(graph, options));
     MUSTER_TRY(check_splits(graph, options));
     if (options->meaning == MUSTER_ONE_DEVICE) return MUSTER_OK;
     MUSTER_TRY(

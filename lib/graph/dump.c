@@ -1,5 +1,6 @@
 /* Dumps of graphs and of compiled functions, as text and for Graphviz. */
 #include "clock_impl.h"
+#include "micro/micro_private.h"
 #include "observe_private.h"
 #include "owner_impl.h"
 
@@ -162,6 +163,16 @@ static void put_exchanges(const dump *d) {
     fprintf(d->file, ", %d workers, each receives %.0f bytes in %d exchanges", (int)d->instance->sharing.size, bytes, (int)count);
 }
 
+/* The loop, and the memory that a micro-batch has within the block. */
+static void put_micro_batches(const dump *d) {
+    for (int32_t s = 0; s < d->instance->step_count; s++) {
+        const struct mst_loop_run *run = d->instance->steps[s].loop;
+        if (!run) continue;
+        fprintf(d->file, ", %lld micro-batches of %lld bytes", (long long)run->slices, (long long)run->block->shape[0]);
+        if (d->program->timed) fprintf(d->file, " in %.3f us", (double)d->instance->steps[s].ticks / mst_ticks_per_ns() / 1000);
+    }
+}
+
 static void put_places(const dump *d, const muster_expr *node) {
     char text[MST_NODE_TEXT];
     int32_t count = 0;
@@ -218,6 +229,10 @@ static void put_step(const dump *d, const muster_expr *node) {
     const bool given = mst_node_is(node, MST_OPERATOR_input) || mst_node_is(node, MST_OPERATOR_parameter);
     if (given) return put_memory(d, at);
     put_line_end(d);
+    if (step >= 0 && d->instance->steps[step].loop) {
+        fprintf(d->file, "step %d, in micro-batches", (int)step);
+        return put_memory(d, at);
+    }
     if (step >= 0)
         fprintf(d->file, "step %d", (int)step);
     else
@@ -227,8 +242,15 @@ static void put_step(const dump *d, const muster_expr *node) {
     put_time(d, step);
 }
 
+/* Those of the loop over micro-batches come behind the others. */
+static int32_t group_of(const dump *d, const muster_expr *node) {
+    if (mst_program_phase(d->program, node) != MST_PHASE_LOOP) return mst_program_group(d->program, node);
+    const int32_t group = mst_program_group(d->program->loop->program, node);
+    return group < 0 ? -1 : d->program->group_count + group;
+}
+
 static void put_node(const dump *d, const muster_expr *node) {
-    const int32_t group = d->program ? mst_program_group(d->program, node) : -1;
+    const int32_t group = d->program ? group_of(d, node) : -1;
     if (d->dot)
         fprintf(d->file, "  n%d [label=\"%%%d = ", (int)node->id, (int)node->id);
     else
@@ -254,20 +276,22 @@ static void put_head(const dump *d, int32_t count) {
         fputs("\" {\n  node [shape=box, fontname=\"monospace\"];\n", d->file);
     }
     fprintf(d->file, "%s%s \"%s\": %d expressions", comments[d->dot], d->program ? "function" : "graph", d->graph->name, (int)count);
-    if (d->program) fprintf(d->file, ", %d groups", (int)d->program->group_count);
+    if (d->program)
+        fprintf(d->file, ", %d groups", (int)(d->program->group_count + (d->program->loop ? d->program->loop->program->group_count : 0)));
     if (d->instance) {
         fprintf(d->file, ", %d steps, a block of %lld bytes", (int)d->instance->step_count, (long long)d->instance->arena_bytes);
         for (int32_t s = 0; s < d->graph->size_count; s++)
             if (d->instance->sizes[s] >= 0) fprintf(d->file, ", %s = %lld", d->graph->size_names[s], (long long)d->instance->sizes[s]);
-        if (d->program->distributed) put_exchanges(d);
+        put_micro_batches(d);
+        if (d->program->distributed && (d->instance->sharing.size > 1 || d->graph->runtime->logical_shards)) put_exchanges(d);
     }
     fputc('\n', d->file);
 }
 
-static void put_groups(const dump *d) {
-    for (int32_t g = 0; d->dot && d->program && g < d->program->group_count; g++) {
-        const mst_fused_group *group = &d->program->groups[g];
-        fprintf(d->file, "  subgraph cluster_%d { label=\"group %d\";", (int)g, (int)g);
+static void put_groups(const dump *d, const mst_graph_program *program, int32_t first) {
+    for (int32_t g = 0; g < program->group_count; g++) {
+        const mst_fused_group *group = &program->groups[g];
+        fprintf(d->file, "  subgraph cluster_%d { label=\"group %d\";", (int)(first + g), (int)(first + g));
         for (int32_t i = 0; i < group->member_count; i++) fprintf(d->file, " n%d;", (int)group->members[i]->id);
         fputs(" }\n", d->file);
     }
@@ -319,7 +343,8 @@ static void put_all(dump *d) {
         const muster_expr *node = d->program ? d->program->order[i] : graph->nodes[i];
         if (d->used[node->id] && !is_inline(node)) put_node(d, node);
     }
-    put_groups(d);
+    if (d->dot && d->program) put_groups(d, d->program, 0);
+    if (d->dot && d->program && d->program->loop) put_groups(d, d->program->loop->program, d->program->group_count);
     put_ports(d, &graph->outputs, "output");
     put_ports(d, &graph->updates, "update");
     if (d->dot) fputs("}\n", d->file);
@@ -348,6 +373,9 @@ static void find_steps(dump *d) {
     for (int32_t s = 0; s < instance->step_count; s++) {
         const mst_graph_program_step *step = &instance->steps[s];
         if (step->copy_from >= 0) continue;
+        for (int32_t at = 0; step->loop && at < d->program->count; at++)
+            if (mst_program_phase(d->program, d->program->order[at]) == MST_PHASE_LOOP) d->steps[at] = s;
+        if (step->loop) continue;
         d->steps[d->program->position[step->node->id]] = s;
         for (int32_t i = 0; step->group && i < step->group->member_count; i++)
             d->steps[d->program->position[step->group->members[i]->id]] = s;

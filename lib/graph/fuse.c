@@ -16,16 +16,20 @@ typedef struct fusing {
     int64_t capacity, open_capacity;
 } fusing;
 
-static bool node_fuses(const muster_expr *node) { return node->op->elementwise != NULL; }
+/* What is given is no step, and the loop over micro-batches has groups of its own. */
+static bool node_fuses(const mst_graph_program *program, const muster_expr *node) {
+    return node->op->elementwise && mst_program_given(program, node) < 0 && mst_program_phase(program, node) != MST_PHASE_LOOP;
+}
 
-static bool edge_fuses(const muster_expr *from, const muster_expr *to) {
-    return node_fuses(from) && node_fuses(to) && mst_same_dims(&from->type, &to->type) &&
-           mst_same_distribution(from->distribution, to->distribution);
+static bool edge_fuses(const mst_graph_program *program, const muster_expr *from, const muster_expr *to) {
+    return node_fuses(program, from) && node_fuses(program, to) && mst_same_dims(&from->type, &to->type) &&
+           mst_same_distribution(from->distribution, to->distribution) &&
+           mst_program_phase(program, from) == mst_program_phase(program, to);
 }
 
 /* Numbers are not operands of a node that may become a member: the loops take them as they are. */
-static bool is_constant(const muster_expr *node, int32_t i) {
-    return mst_operand_is_number(node, i) || (node_fuses(node) && mst_node_is_number(node->inputs[i]));
+static bool is_constant(const fusing *f, const muster_expr *node, int32_t i) {
+    return mst_operand_is_number(node, i) || (node_fuses(f->program, node) && mst_node_is_number(node->inputs[i]));
 }
 
 static void count_uses(fusing *f) {
@@ -36,8 +40,8 @@ static void count_uses(fusing *f) {
     for (int32_t i = 0; i < graph->scalars.count; i++) f->uses[graph->scalars.items[i].node->id]++;
     for (int32_t id = graph->node_count - 1; id >= 0; id--) {
         const muster_expr *node = graph->nodes[id];
-        for (int32_t i = 0; f->uses[id] && i < node->input_count; i++)
-            if (!is_constant(node, i)) f->uses[node->inputs[i]->id]++;
+        for (int32_t i = 0; f->uses[id] && i < mst_program_operands(f->program, node); i++)
+            if (!is_constant(f, node, i)) f->uses[node->inputs[i]->id]++;
     }
 }
 
@@ -55,9 +59,9 @@ static void find_levels(fusing *f) {
     const mst_graph *graph = f->program->graph;
     for (int32_t id = 0; id < graph->node_count; id++) {
         const muster_expr *node = graph->nodes[id];
-        for (int32_t i = 0; f->uses[id] && i < node->input_count; i++) {
-            if (is_constant(node, i)) continue;
-            const int32_t level = f->level[node->inputs[i]->id] + !edge_fuses(node->inputs[i], node);
+        for (int32_t i = 0; f->uses[id] && i < mst_program_operands(f->program, node); i++) {
+            if (is_constant(f, node, i)) continue;
+            const int32_t level = f->level[node->inputs[i]->id] + !edge_fuses(f->program, node->inputs[i], node);
             if (level > f->level[id]) f->level[id] = level;
         }
     }
@@ -72,9 +76,9 @@ static void raise_levels(fusing *f, int32_t *late) {
         const muster_expr *node = graph->nodes[id];
         if (!f->uses[id]) continue;
         if (late[id] != INT32_MAX && !(late[id] & 1)) f->level[id] = late[id] / 2;
-        for (int32_t i = 0; i < node->input_count; i++) {
-            if (is_constant(node, i)) continue;
-            const bool fuses = edge_fuses(node->inputs[i], node);
+        for (int32_t i = 0; i < mst_program_operands(f->program, node); i++) {
+            if (is_constant(f, node, i)) continue;
+            const bool fuses = edge_fuses(f->program, node->inputs[i], node);
             const int32_t bound = 2 * (f->level[id] - !fuses) + !fuses;
             if (bound < late[node->inputs[i]->id]) late[node->inputs[i]->id] = bound;
         }
@@ -86,8 +90,8 @@ static void join_nodes(fusing *f) {
     for (int32_t id = 0; id < graph->node_count; id++) f->parent[id] = id;
     for (int32_t id = 0; id < graph->node_count; id++) {
         const muster_expr *node = graph->nodes[id];
-        for (int32_t i = 0; f->uses[id] && i < node->input_count; i++)
-            if (!is_constant(node, i) && edge_fuses(node->inputs[i], node) && f->level[node->inputs[i]->id] == f->level[id])
+        for (int32_t i = 0; f->uses[id] && i < mst_program_operands(f->program, node); i++)
+            if (!is_constant(f, node, i) && edge_fuses(f->program, node->inputs[i], node) && f->level[node->inputs[i]->id] == f->level[id])
                 join(f, node->inputs[i]->id, id);
     }
 }
@@ -100,7 +104,7 @@ static void count_changes(const fusing *f, const mst_fused_group *group, const m
     for (int32_t i = 0; i < node->input_count; i++) {
         bool again = false; /* x * x */
         for (int32_t k = 0; k < i; k++) again = again || node->inputs[k] == node->inputs[i];
-        if (is_constant(node, i) || again) continue;
+        if (is_constant(f, node, i) || again) continue;
         const int32_t found = mst_group_find(group, node->inputs[i]);
         int32_t times = 0;
         for (int32_t k = i; k < node->input_count; k++) times += node->inputs[k] == node->inputs[i];
@@ -111,7 +115,7 @@ static void count_changes(const fusing *f, const mst_fused_group *group, const m
 
 static void member_add(fusing *f, mst_fused_group *group, muster_expr *node) {
     for (int32_t i = 0; i < node->input_count; i++) {
-        if (is_constant(node, i)) continue;
+        if (is_constant(f, node, i)) continue;
         const int32_t found = mst_group_find(group, node->inputs[i]);
         if (found < 0) group->operands[group->operand_count++] = node->inputs[i];
         if (found >= 0 && found < MST_GROUP_MEMBERS) f->uses[node->inputs[i]->id]--;
@@ -170,10 +174,10 @@ static muster_status fill_groups(fusing *f, int32_t *members) {
     const mst_graph *graph = f->program->graph;
     for (int32_t id = 0; id < graph->node_count; id++) {
         f->group[id] = -1;
-        if (f->uses[id] && node_fuses(graph->nodes[id])) members[root_of(f, id)]++;
+        if (f->uses[id] && node_fuses(f->program, graph->nodes[id])) members[root_of(f, id)]++;
     }
     for (int32_t id = 0; id < graph->node_count; id++) {
-        if (!f->uses[id] || !node_fuses(graph->nodes[id])) continue;
+        if (!f->uses[id] || !node_fuses(f->program, graph->nodes[id])) continue;
         const int32_t root = root_of(f, id);
         if (members[root] > 1) MUSTER_TRY(group_add(f, root, graph->nodes[id]));
     }

@@ -244,6 +244,7 @@ typedef struct mst_draft {
 /* Who shares the values of a distributed graph in a run. */
 typedef struct mst_sharing {
     int32_t rank, size;
+    int64_t rows;             /* of the call */
     const int64_t *row_edges; /* [size + 1]: worker r has the rows from row_edges[r] up to row_edges[r + 1] */
     /* With logical shards: shard s of this worker has the rows from shard_edges[s] up to
      * shard_edges[s + 1], counted from the worker's first. A partial value has one more axis, the

@@ -271,7 +271,7 @@ muster_status mst_guard_step(muster_worker *worker, mst_instance *instance, int3
     muster_status status = before ? MUSTER_OK : mst_out_of_memory("a checked graph", step->in_count);
     for (int32_t i = 0; status == MUSTER_OK && i < step->in_count; i++)
         if (step->in[i]) status = copy_read(worker, step->in[i], &before[i]);
-    const bool custom = step->copy_from < 0 && !step->group && step->node->op->id == MST_OPERATORS;
+    const bool custom = step->copy_from < 0 && !step->group && !step->loop && step->node->op->id == MST_OPERATORS;
     if (status == MUSTER_OK) status = custom ? custom_run(worker, instance, step, before) : mst_graph_step_run(worker, instance, step);
     if (status == MUSTER_OK) status = operands_compare(worker, step, before, false);
     if (status == MUSTER_OK) status = fill_dead(worker, instance, index);

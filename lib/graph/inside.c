@@ -29,6 +29,11 @@ static muster_status inside_check_program(const mst_graph_program *program, cons
                          "runs it again",
                          where_run, program->graph->name);
     if (program->placed) return inside_refuse_place(program);
+    if (program->distributed && program->rank_count == 1 && !program->graph->runtime->logical_shards)
+        return mst_error(MUSTER_UNSUPPORTED,
+                         "%s: function '%.60s': expected a graph without micro-batches, since the body chooses the rows of each run, "
+                         "received one with them",
+                         where_run, program->graph->name);
     if (program->distributed)
         return mst_error(MUSTER_UNSUPPORTED,
                          "%s: function '%.60s': expected a graph with MUSTER_PER_WORKER, since each worker runs it by itself, received "

@@ -15,13 +15,15 @@ static void find_needed(mst_making *m) {
     for (int32_t u = 0; u < p->update_count; u++)
         if (p->graph->updates.items[u].node) m->needed[p->position[p->graph->updates.items[u].node->id]] = MST_USED_OUTSIDE;
     for (int32_t i = 0; i < p->graph->scalars.count; i++) m->needed[p->position[p->graph->scalars.items[i].node->id]] = MST_USED_OUTSIDE;
+    for (int32_t at = 0; m->leaves && at < p->count; at++) m->leaves[at] = m->needed[at];
     for (int32_t at = p->count - 1; at >= 0; at--) {
         const muster_expr *node = p->order[at];
-        for (int32_t i = 0; m->needed[at] && i < node->input_count; i++) {
+        for (int32_t i = 0; m->needed[at] && i < mst_program_operands(p, node); i++) {
             if (mst_program_operand_is_number(p, node, i) || mst_value_comes_from_elsewhere(m, node)) continue;
             const bool inside = mst_program_group(p, node) >= 0 && mst_program_group(p, node) == mst_program_group(p, node->inputs[i]);
             uint8_t *needed = &m->needed[p->position[node->inputs[i]->id]];
             if (*needed != MST_USED_OUTSIDE) *needed = inside ? MST_USED : MST_USED_OUTSIDE;
+            if (m->leaves && mst_program_phase(p, node) == MST_PHASE_AFTER) m->leaves[p->position[node->inputs[i]->id]] = true;
         }
     }
 }
@@ -65,12 +67,12 @@ static bool instance_memory(mst_making *m) {
     const size_t values = (size_t)mst_value_count(p), bases = (size_t)p->base_count;
     int64_t *row_edges = NULL;
     if (p->distributed) {
-        const mst_sharing *sharing = &p->ranks[m->rank].sharing;
+        const mst_sharing *sharing = m->sharing;
         const size_t edges = (size_t)sharing->size + 1 + (sharing->shards_here ? (size_t)sharing->shards_here + 1 : 0);
         if (!(row_edges = mst_arena_take(memory, edges * sizeof *row_edges))) return false;
         memcpy(row_edges, sharing->row_edges, edges * sizeof *row_edges);
         m->instance->sharing = *sharing;
-        m->instance->sharing.row_edges = row_edges;
+        m->instance->sharing.row_edges = m->instance->row_edges = row_edges;
         m->instance->sharing.shard_edges = row_edges + sharing->size + 1;
     }
     m->instance->given = mst_arena_take(memory, (size_t)(p->input_count + p->variable_count + 1) * sizeof(muster_tensor));
@@ -82,11 +84,12 @@ static bool instance_memory(mst_making *m) {
     m->instance->addresses = mst_arena_take(memory, (bases + 1) * sizeof(char *));
     if (p->checked) m->instance->dead = mst_arena_take(memory, (values + 1) * sizeof(mst_dead_range));
     m->needed = mst_alloc(values + 1);
+    if (p->loop) m->leaves = mst_alloc((values + 1) * sizeof *m->leaves);
     m->plan.values = mst_alloc((values + 1) * sizeof *m->plan.values);
     m->plan.buffers = mst_alloc((values + 1) * sizeof *m->plan.buffers);
     return m->instance->given && m->instance->targets && m->instance->tensors && m->instance->steps && m->instance->places &&
-           m->instance->first_place && m->instance->addresses && (m->instance->dead || !p->checked) && m->needed && m->plan.values &&
-           m->plan.buffers;
+           m->instance->first_place && m->instance->addresses && (m->instance->dead || !p->checked) && m->needed &&
+           (m->leaves || !p->loop) && m->plan.values && m->plan.buffers;
 }
 
 static muster_status group_prepare(const mst_making *m, mst_graph_program_step *step) {
@@ -106,26 +109,42 @@ static void scratch_find(mst_making *m) {
     if (!(m->program->exchanges || m->program->pass) || mst_device_is_host(m->program->graph->runtime->devices[m->rank])) return;
     for (int32_t s = 0; s < instance->step_count; s++) {
         const mst_graph_program_step *step = &instance->steps[s];
-        int64_t bytes = SLACK;
-        for (int32_t i = 0; i < step->in_count; i++)
+        int64_t bytes = step->loop ? mst_loop_scratch_bytes(step->loop) : SLACK;
+        for (int32_t i = 0; !step->loop && i < step->in_count; i++)
             if (step->in[i]) bytes += COPIES * muster_tensor_bytes(*step->in[i]);
-        for (int32_t r = 0; r < step->out_count; r++) bytes += COPIES * muster_tensor_bytes(*step->out[r]);
+        for (int32_t r = 0; !step->loop && r < step->out_count; r++) bytes += COPIES * muster_tensor_bytes(*step->out[r]);
         if (bytes > instance->scratch_bytes) instance->scratch_bytes = bytes;
     }
     instance->exchanged = instance->scratch_bytes;
 }
 
+/* The steps of all values, with that of the loop before what needs its results. */
+static muster_status values_make(mst_making *m, const muster_tensor *given) {
+    const mst_graph_program *p = m->program;
+    bool looped = !p->loop;
+    for (int32_t at = 0; at < p->count; at++) {
+        const int32_t phase = mst_program_phase(p, p->order[at]);
+        if (!looped && phase == MST_PHASE_AFTER) MUSTER_TRY(mst_loop_add(m));
+        looped = looped || phase == MST_PHASE_AFTER;
+        if (phase != MST_PHASE_LOOP && (m->needed[at] || mst_program_group(p, p->order[at]) >= 0)) MUSTER_TRY(mst_value_make(m, at, given));
+        if (p->combined) MUSTER_TRY(mst_combined_add(m, at));
+    }
+    return looped ? MUSTER_OK : mst_loop_add(m);
+}
+
 static muster_status instance_fill(mst_making *m, const muster_tensor *given) {
     const mst_graph_program *p = m->program;
     mst_instance *instance = m->instance;
-    MUSTER_TRY(mst_instance_sizes(p, given, instance));
+    if (m->sizes)
+        memcpy(instance->sizes, m->sizes, sizeof instance->sizes);
+    else
+        MUSTER_TRY(mst_instance_sizes(p, given, instance));
     for (int32_t i = 0; i < p->input_count + p->variable_count; i++) instance->given[i] = given[i];
     for (int32_t o = 0; o < p->output_count; o++) instance->targets[o] = m->out[o];
     for (int32_t u = 0; u < p->update_count; u++) instance->targets[p->output_count + u] = m->updates[u];
     for (int32_t at = 0; at < mst_value_count(p); at++) m->plan.values[at] = (mst_plan_value){.base = MST_BASE_NONE, .buffer = -1};
     find_needed(m);
-    for (int32_t at = 0; at < p->count; at++)
-        if (m->needed[at] || mst_program_group(p, p->order[at]) >= 0) MUSTER_TRY(mst_value_make(m, at, given));
+    MUSTER_TRY(values_make(m, given));
     MUSTER_TRY(mst_targets_make(m));
     for (int32_t i = 0; i < p->graph->scalars.count; i++) { /* until the end */
         const int32_t buffer = m->plan.values[p->position[p->graph->scalars.items[i].node->id]].buffer;
@@ -141,28 +160,42 @@ static muster_status instance_fill(mst_making *m, const muster_tensor *given) {
     return mst_pass_prepare(p, m->rank, instance);
 }
 
-muster_status mst_instance_make(const mst_graph_program *program, int32_t rank, const muster_tensor *given, const muster_tensor *out,
-                                const muster_tensor *updates, mst_instance **instance) {
-    mst_making m = {.program = program, .rank = rank, .out = out, .updates = updates, .instance = mst_alloc(sizeof(mst_instance))};
-    if (!m.instance) return mst_making_failed();
-    m.plan.program = program;
-    m.plan.instance = m.instance;
-    const muster_status status = instance_memory(&m) ? instance_fill(&m, given) : mst_making_failed();
-    mst_free(m.needed);
-    mst_free(m.plan.values);
-    mst_free(m.plan.buffers);
+static muster_status instance_make(mst_making *m, const muster_tensor *given, mst_instance **instance) {
+    m->instance = mst_alloc(sizeof(mst_instance));
+    if (!m->instance) return mst_making_failed();
+    m->plan.program = m->program;
+    m->plan.instance = m->instance;
+    const muster_status status = instance_memory(m) ? instance_fill(m, given) : mst_making_failed();
+    mst_free(m->needed);
+    mst_free(m->leaves);
+    mst_free(m->plan.values);
+    mst_free(m->plan.buffers);
     if (status != MUSTER_OK) {
-        mst_instance_free(m.instance);
+        mst_instance_free(m->instance);
         return status;
     }
-    *instance = m.instance;
+    *instance = m->instance;
     return MUSTER_OK;
+}
+
+muster_status mst_instance_make(const mst_graph_program *program, int32_t rank, const muster_tensor *given, const muster_tensor *out,
+                                const muster_tensor *updates, mst_instance **instance) {
+    mst_making m = {.program = program, .rank = rank, .out = out, .updates = updates, .sharing = &program->ranks[rank].sharing};
+    return instance_make(&m, given, instance);
+}
+
+muster_status mst_instance_make_loop(const mst_graph_program *program, int32_t rank, const mst_sharing *sharing,
+                                     const int64_t sizes[MST_SIZES], const muster_tensor *given, const muster_tensor *out,
+                                     mst_instance **instance) {
+    mst_making m = {.program = program, .rank = rank, .out = out, .sharing = sharing, .sizes = sizes};
+    return instance_make(&m, given, instance);
 }
 
 void mst_instance_free(mst_instance *instance) {
     if (!instance) return;
     for (int32_t s = 0; s < instance->step_count; s++)
         if (instance->steps[s].state) instance->steps[s].node->op->release(instance->steps[s].state);
+    for (int32_t s = 0; s < instance->step_count; s++) mst_loop_run_free(instance->steps[s].loop);
     mst_arena_free(&instance->memory);
     mst_free(instance);
 }

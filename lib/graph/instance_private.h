@@ -9,7 +9,10 @@ typedef struct mst_making {
     int32_t rank;
     mst_instance *instance;
     const muster_tensor *out, *updates;
-    uint8_t *needed; /* by position: 0, or MST_USED, which an operation of another step makes MST_USED_OUTSIDE */
+    const mst_sharing *sharing; /* of a distributed program */
+    const int64_t *sizes;       /* of a loop; NULL: the inputs' shapes say them */
+    uint8_t *needed;            /* by position: 0, or MST_USED, which an operation of another step makes MST_USED_OUTSIDE */
+    bool *leaves; /* by position, of a program with a loop: all rows of the value are needed behind the loop, or are an output */
     mst_plan plan;
 } mst_making;
 
@@ -17,8 +20,11 @@ enum { MST_USED = 1, MST_USED_OUTSIDE = 2 };
 
 /* OUT_OF_MEMORY, with its message. */
 muster_status mst_making_failed(void);
-/* The values are those of the plan: the nodes' and, behind them, the outputs' and the updates'. */
-static inline int32_t mst_value_count(const mst_graph_program *p) { return p->count + p->output_count + p->update_count; }
+/* The values are those of the plan: the nodes' and, behind them, the outputs', the updates', and
+ * the block of a loop. */
+static inline int32_t mst_value_count(const mst_graph_program *p) {
+    return p->count + p->output_count + p->update_count + (p->loop != NULL);
+}
 
 /* instance_sizes.c. The shape of a tensor as text. */
 const char *mst_shape_print(const muster_tensor *t, char text[MST_NODE_TEXT]);
@@ -31,7 +37,21 @@ muster_status mst_instance_shape(const mst_making *m, const muster_expr *node, m
 bool mst_value_comes_from_elsewhere(const mst_making *m, const muster_expr *node);
 /* The steps and the tensors of the value at a position. Errors: OUT_OF_MEMORY, OVERFLOW. */
 muster_status mst_value_make(mst_making *m, int32_t at, const muster_tensor *given);
+/* A step with so many operands and results, which are "no tensor" at first. Errors:
+ * OUT_OF_MEMORY. */
+muster_status mst_step_begin_at(mst_making *m, const muster_expr *node, int32_t operands, int32_t results, mst_graph_program_step **step);
+/* Operand i of step `index` is the value of this node; result r is made at this position. */
+void mst_step_operand(mst_making *m, mst_graph_program_step *step, int32_t i, const muster_expr *operand, int32_t index);
+void mst_step_result(mst_making *m, mst_graph_program_step *step, int32_t r, int32_t at, int32_t index);
 /* Values go to outputs and updates. Errors: SHAPE_MISMATCH, OUT_OF_MEMORY. */
 muster_status mst_targets_make(mst_making *m);
+
+/* micro/loop_instance.c. The step of the loop over micro-batches. Errors: as mst_instance_make. */
+muster_status mst_loop_add(mst_making *m);
+/* Of the program of a loop: the values that have been made up to this position are combined with
+ * those of earlier micro-batches, if they are partial values that leave the loop. */
+muster_status mst_combined_add(mst_making *m, int32_t at);
+/* The scratch memory that steps of the loop may take. */
+int64_t mst_loop_scratch_bytes(const struct mst_loop_run *run);
 
 #endif

@@ -48,7 +48,7 @@ muster_status mst_instance_sizes(const mst_graph_program *program, const muster_
     int64_t *sizes = instance->sizes;
     const int32_t count = program->input_count + program->variable_count;
     for (int32_t s = 0; s < MST_SIZES; s++) sizes[s] = -1;
-    if (program->distributed) sizes[MST_SIZE_ROWS] = instance->sharing.row_edges[instance->sharing.size];
+    if (program->distributed) sizes[MST_SIZE_ROWS] = instance->sharing.rows;
     for (int32_t i = 0; i < count; i++) {
         const mst_type *type = &given_port(program, i)->node->type;
         if (given[i].ndim != type->ndim) return sizes_refuse(program, i, &given[i]);

@@ -15,14 +15,14 @@ static int32_t new_buffer(mst_making *m, const muster_tensor *tensor) {
     return m->plan.buffer_count++;
 }
 
-static void step_operand(mst_making *m, mst_graph_program_step *step, int32_t i, const muster_expr *operand, int32_t index) {
+void mst_step_operand(mst_making *m, mst_graph_program_step *step, int32_t i, const muster_expr *operand, int32_t index) {
     const int32_t at = m->program->position[operand->id];
     const mst_plan_value *value = &m->plan.values[at];
     step->in[i] = &m->instance->tensors[at];
     if (value->buffer >= 0) m->plan.buffers[value->buffer].last = index;
 }
 
-static muster_status step_begin(mst_making *m, const muster_expr *node, int32_t operands, int32_t results, mst_graph_program_step **step) {
+muster_status mst_step_begin_at(mst_making *m, const muster_expr *node, int32_t operands, int32_t results, mst_graph_program_step **step) {
     mst_arena *memory = &m->instance->memory;
     *step = &m->instance->steps[m->instance->step_count++];
     **step = (mst_graph_program_step){.node = node, .copy_from = -1, .in_count = operands, .out_count = results};
@@ -33,7 +33,7 @@ static muster_status step_begin(mst_making *m, const muster_expr *node, int32_t 
     return MUSTER_OK;
 }
 
-static void step_result(mst_making *m, mst_graph_program_step *step, int32_t r, int32_t at, int32_t index) {
+void mst_step_result(mst_making *m, mst_graph_program_step *step, int32_t r, int32_t at, int32_t index) {
     m->plan.values[at] = (mst_plan_value){.base = MST_BASE_ARENA, .buffer = new_buffer(m, &m->instance->tensors[at])};
     m->plan.buffers[m->plan.values[at].buffer].last = index;
     step->out[r] = &m->instance->tensors[at];
@@ -42,16 +42,17 @@ static void step_result(mst_making *m, mst_graph_program_step *step, int32_t r, 
 static muster_status step_add(mst_making *m, const muster_expr *node, int32_t at) {
     const int32_t index = m->instance->step_count;
     mst_graph_program_step *step;
-    MUSTER_TRY(step_begin(m, node, node->input_count, MST_RESULTS, &step));
+    MUSTER_TRY(mst_step_begin_at(m, node, node->input_count, MST_RESULTS, &step));
     step->by_shard = mst_step_is_by_shard(node, mst_instance_sharing(m->instance));
     for (int32_t r = 0; r < MST_RESULTS; r++) {
         const int32_t made = r == 0 ? at : m->program->results[at][r];
         if (made < 0 || !(r == 0 || m->needed[made])) continue;
         if (r) MUSTER_TRY(mst_instance_shape(m, m->program->order[made], &m->instance->tensors[made]));
-        step_result(m, step, r, made, index);
+        mst_step_result(m, step, r, made, index);
     }
     for (int32_t i = 0; i < node->input_count; i++)
-        if (!mst_operand_is_number(node, i) && !mst_value_comes_from_elsewhere(m, node)) step_operand(m, step, i, node->inputs[i], index);
+        if (!mst_operand_is_number(node, i) && !mst_value_comes_from_elsewhere(m, node))
+            mst_step_operand(m, step, i, node->inputs[i], index);
     return MUSTER_OK;
 }
 
@@ -61,17 +62,17 @@ static muster_status group_add(mst_making *m, const mst_fused_group *group) {
     const mst_graph_program *p = m->program;
     const int32_t index = m->instance->step_count;
     mst_graph_program_step *step;
-    MUSTER_TRY(step_begin(m, group->members[group->member_count - 1], group->operand_count, group->result_count, &step));
+    MUSTER_TRY(mst_step_begin_at(m, group->members[group->member_count - 1], group->operand_count, group->result_count, &step));
     step->group = group;
     for (int32_t r = 0; r < group->result_count; r++) {
         const int32_t at = p->position[group->members[group->results[r]]->id];
         if (m->needed[at] != MST_USED_OUTSIDE) continue;
         MUSTER_TRY(mst_instance_shape(m, p->order[at], &m->instance->tensors[at]));
-        step_result(m, step, r, at, index);
+        mst_step_result(m, step, r, at, index);
     }
     for (int32_t i = 0; i < group->operand_count; i++) {
         step->in[i] = &m->instance->none;
-        if (m->needed[p->position[group->operands[i]->id]]) step_operand(m, step, i, group->operands[i], index);
+        if (m->needed[p->position[group->operands[i]->id]]) mst_step_operand(m, step, i, group->operands[i], index);
     }
     return MUSTER_OK;
 }
@@ -104,14 +105,14 @@ muster_status mst_value_make(mst_making *m, int32_t at, const muster_tensor *giv
     const mst_graph_program *p = m->program;
     const muster_expr *node = p->order[at];
     muster_tensor *tensor = &m->instance->tensors[at];
-    if (mst_node_is(node, MST_OPERATOR_result)) return MUSTER_OK; /* made with the others of its operation */
-    const bool input = mst_node_is(node, MST_OPERATOR_input);
-    if (input || mst_node_is(node, MST_OPERATOR_parameter)) {
-        *tensor = given[input ? node->at : p->input_count + node->at];
+    const int32_t number = mst_program_given(p, node);
+    if (number >= 0) {
+        *tensor = given[number];
         tensor->byte_offset = 0;
-        m->plan.values[at] = (mst_plan_value){.base = input ? mst_base_input(p, node->at) : mst_base_variable(p, node->at), .buffer = -1};
+        m->plan.values[at] = (mst_plan_value){.base = mst_base_input(p, number), .buffer = -1};
         return MUSTER_OK;
     }
+    if (mst_node_is(node, MST_OPERATOR_result)) return MUSTER_OK; /* made with the others of its operation */
     if (mst_program_group(p, node) >= 0) return group_member_add(m, at);
     MUSTER_TRY(mst_instance_shape(m, node, tensor));
     return view_make(m, node, at) ? MUSTER_OK : step_add(m, node, at);
@@ -138,7 +139,7 @@ static muster_status target_add(mst_making *m, const mst_graph_port *port, const
     const int32_t at = m->program->position[port->node->id];
     mst_plan_value *value = &m->plan.values[at];
     if (value->base == MST_BASE_ARENA && muster_tensor_is_contiguous(*target) && muster_tensor_is_contiguous(m->instance->tensors[at]) &&
-        !port->node->op->view) {
+        (!port->node->op->view || mst_program_phase(m->program, port->node) == MST_PHASE_LOOP)) {
         m->plan.buffers[value->buffer].bytes = 0;
         const int32_t buffer = value->buffer;
         for (int32_t k = 0; k < m->program->count; k++) /* and the views of it */
@@ -148,7 +149,7 @@ static muster_status target_add(mst_making *m, const mst_graph_port *port, const
     }
     const int32_t index = m->instance->step_count;
     mst_graph_program_step *step;
-    MUSTER_TRY(step_begin(m, port->node, 0, 1, &step));
+    MUSTER_TRY(mst_step_begin_at(m, port->node, 0, 1, &step));
     step->copy_from = at;
     m->instance->tensors[extra] = *target;
     m->instance->tensors[extra].byte_offset = 0;
@@ -163,6 +164,7 @@ muster_status mst_targets_make(mst_making *m) {
     int32_t extra = p->count;
     for (int32_t o = 0; o < p->output_count; o++, extra++) {
         if (m->out[o].dtype == MUSTER_DTYPE_NONE) continue;
+        if (p->combined && p->combined[p->position[p->graph->outputs.items[o].node->id]] == o) continue; /* by a step already */
         MUSTER_TRY(target_check(m, &p->graph->outputs.items[o], "output", &m->out[o]));
         MUSTER_TRY(target_add(m, &p->graph->outputs.items[o], &m->out[o], mst_base_output(p, o), extra));
     }

@@ -20,7 +20,9 @@ muster_status mst_graph_program_name_steps(mst_graph_program *program) {
 mst_step_watch mst_step_begin(muster_worker *worker, const mst_graph_program *program, const mst_graph_program_step *step, int32_t index) {
     mst_step_watch watch = {0};
     if (program->titles) {
-        const char *title = step->copy_from >= 0 ? "copy" : program->titles[program->position[step->node->id]];
+        const char *title = step->copy_from >= 0 ? "copy"
+                            : step->loop         ? "micro-batches"
+                                                 : program->titles[program->position[step->node->id]];
         const bool wanted = step->out_count && step->out[0]->dtype != MUSTER_DTYPE_NONE;
         watch.event =
             mst_record_begin(&worker->recorder, MST_EVENT_STEP, title, (uint64_t)index, wanted ? muster_tensor_bytes(*step->out[0]) : 0);

@@ -32,7 +32,7 @@ static void visit_begin(mst_graph_program *program, visit *v, const muster_expr 
 static muster_expr *visit_next(const mst_graph_program *program, visit *v) {
     for (; v->member < v->count; v->member++, v->operand = 0) {
         const muster_expr *node = v->nodes[v->member];
-        while (v->operand < node->input_count) {
+        while (v->operand < mst_program_operands(program, node)) {
             const int32_t i = v->operand++;
             if (program->position[node->inputs[i]->id] == NOT_VISITED && !mst_program_operand_is_number(program, node, i))
                 return node->inputs[i];
@@ -60,6 +60,23 @@ static void visit_from(mst_graph_program *program, muster_expr *root, visit *sta
     }
 }
 
+/* What is before the loop over micro-batches comes first, then the loop; each in the order in which
+ * it was. */
+static muster_status phases_separate(mst_graph_program *program) {
+    muster_expr **order = mst_alloc((size_t)program->count * sizeof *order);
+    int32_t count = 0;
+    if (!order) return mst_out_of_memory("muster_graph_compile", (int64_t)program->count * (int64_t)sizeof *order);
+    for (int32_t phase = MST_PHASE_BEFORE; phase <= MST_PHASE_AFTER; phase++)
+        for (int32_t at = 0; at < program->count; at++)
+            if (mst_program_phase(program, program->order[at]) == phase) order[count++] = program->order[at];
+    for (int32_t at = 0; at < count; at++) {
+        program->order[at] = order[at];
+        program->position[order[at]->id] = at;
+    }
+    mst_free(order);
+    return MUSTER_OK;
+}
+
 muster_status mst_graph_program_order(mst_graph_program *program) {
     const mst_graph *graph = program->graph;
     const size_t nodes = (size_t)graph->node_count;
@@ -77,10 +94,11 @@ muster_status mst_graph_program_order(mst_graph_program *program) {
         if (graph->updates.items[i].node) visit_from(program, graph->updates.items[i].node, stack);
     for (int32_t i = 0; i < graph->scalars.count; i++) visit_from(program, graph->scalars.items[i].node, stack);
     mst_free(stack);
+    if (program->phase) MUSTER_TRY(phases_separate(program));
     for (int32_t p = 0; p < program->count; p++)
         for (int32_t r = 0; r < MST_RESULTS; r++) program->results[p][r] = -1;
     for (int32_t p = 0; p < program->count; p++)
-        if (mst_node_is(program->order[p], MST_OPERATOR_result))
+        if (mst_node_is(program->order[p], MST_OPERATOR_result) && mst_program_operands(program, program->order[p]))
             program->results[program->position[program->order[p]->inputs[0]->id]][program->order[p]->values[0].integer] = p;
     return MUSTER_OK;
 }

@@ -124,7 +124,7 @@ static muster_status place_results(mst_plan *plan, block *b, int32_t s, int32_t 
     for (int32_t r = 0; r < step->out_count; r++) {
         const int32_t buffer = buffer_of(plan, step->out[r]);
         if (buffer < 0) continue;
-        MUSTER_TRY(place_result(plan, b, s, step->out[r], r == 0 || step->group));
+        MUSTER_TRY(place_result(plan, b, s, step->out[r], !step->loop && (r == 0 || step->group)));
         plan->buffers[buffer].next = ends[plan->buffers[buffer].last];
         ends[plan->buffers[buffer].last] = buffer;
     }

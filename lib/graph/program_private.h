@@ -17,7 +17,9 @@ typedef struct mst_graph_program_step {
     mst_tile_program *tile;       /* of a group on a CPU core */
     mst_fused_launch *launch;     /* of a group on a GPU */
     bool by_shard;                /* once for each logical shard of the worker */
+    struct mst_loop_run *loop;    /* of the loop over micro-batches (micro/micro_private.h) */
     int32_t copy_from;            /* >= 0: the step copies this value (a position) into an output or update */
+    int32_t combines;             /* of a loop, a muster_reduction: the copied value is combined with those of earlier micro-batches */
     int32_t in_count, out_count;
     const muster_tensor **in; /* one for each operand */
     muster_tensor **out;      /* one for each result of the group, or MST_RESULTS; "no tensor": not wanted */
@@ -41,6 +43,8 @@ typedef struct mst_instance {
     int64_t used;             /* the clock of the last run */
     int64_t sizes[MST_SIZES]; /* of a distributed program: of the whole values */
     mst_sharing sharing;      /* of a distributed program */
+    int64_t *row_edges;       /* of `sharing` */
+    bool is_first;            /* of a loop: this micro-batch is the first */
     /* Shapes and strides for which it was made. */
     muster_tensor *given;   /* [inputs + variables] */
     muster_tensor *targets; /* [outputs + updates]; "no tensor": an output that is not wanted */
@@ -84,6 +88,10 @@ typedef struct mst_graph_program {
     bool rows_given;           /* inputs are scattered, so that every worker knows the rows of all */
     bool unfused;              /* compiling has failed, and succeeds without groups */
     bool unshared, all_rows;   /* all_rows: slices would give other values */
+    int8_t *phase;             /* by id: MST_PHASE_...; NULL: the program has no loop */
+    struct mst_loop *loop;     /* over micro-batches; NULL: there is none */
+    int32_t *given_of;         /* of the program of a loop: by id, the number of the value among those given to it; -1: it is made here */
+    const int32_t *combined;   /* of the program of a loop: by position, the number of the output that is a partial value; else -1 */
     const muster_expr *placed; /* the first node that is placed on a device; NULL: none */
     mst_fused_group *groups;
     int32_t *group_of; /* by id: the number of the node's group, -1: it has none; NULL: there are no groups */
@@ -102,6 +110,22 @@ typedef struct mst_graph_program {
     mst_fused_group *pass_groups; /* of the pass, until they are among the others */
 } mst_graph_program;
 
+/* A program with micro-batches has a loop, which is one of its steps. */
+enum { MST_PHASE_NONE = -1, MST_PHASE_BEFORE = 0, MST_PHASE_LOOP = 1, MST_PHASE_AFTER = 2 };
+static inline int32_t mst_program_phase(const mst_graph_program *p, const muster_expr *node) {
+    return p->phase ? p->phase[node->id] : MST_PHASE_BEFORE;
+}
+/* The number of a value that a run is given, inputs first, then variables; -1: the program makes
+ * it. */
+static inline int32_t mst_program_given(const mst_graph_program *p, const muster_expr *node) {
+    if (p->given_of) return p->given_of[node->id];
+    if (mst_node_is(node, MST_OPERATOR_input)) return node->at;
+    return mst_node_is(node, MST_OPERATOR_parameter) ? p->input_count + node->at : -1;
+}
+/* The operands of the node in this program: what is given has none. */
+static inline int32_t mst_program_operands(const mst_graph_program *p, const muster_expr *node) {
+    return p->given_of && p->given_of[node->id] >= 0 ? 0 : node->input_count;
+}
 static inline int32_t mst_program_group(const mst_graph_program *p, const muster_expr *node) {
     return p->group_of ? p->group_of[node->id] : -1;
 }
@@ -115,6 +139,7 @@ static inline int32_t mst_base_update(const mst_graph_program *p, int32_t i) {
     return 1 + p->input_count + p->variable_count + p->output_count + i;
 }
 
+enum { MST_MICRO_BATCHES = 1 << 20 };
 /* compile_check.c. What the program wrote, before anything is made of it; then sizes that no input
  * has; operations that are placed on a device where they cannot be. Errors: INVALID_ARGUMENT,
  * UNSUPPORTED, the graph's first error. */
@@ -141,6 +166,10 @@ muster_status mst_instance_make(const mst_graph_program *program, int32_t rank, 
 static inline const mst_sharing *mst_instance_sharing(const mst_instance *instance) {
     return instance->sharing.size ? &instance->sharing : NULL;
 }
+/* The same for the program of a loop: the sharing and the sizes are those of a micro-batch. */
+muster_status mst_instance_make_loop(const mst_graph_program *program, int32_t rank, const mst_sharing *sharing,
+                                     const int64_t sizes[MST_SIZES], const muster_tensor *given, const muster_tensor *out,
+                                     mst_instance **instance);
 void mst_instance_free(mst_instance *instance);
 
 /* plan.c: memory for values. */
@@ -186,7 +215,25 @@ muster_status mst_pass_run(muster_worker *worker, const mst_graph_program *progr
 muster_status mst_sharing_find(muster_worker *worker, const mst_graph_program *program, mst_graph_program_rank *rank,
                                const muster_tensor *given);
 
-/* run.c */
+/* micro/: the loop over micro-batches (micro/micro_private.h). Making it sets program->loop, of a
+ * program with phases and an order. */
+muster_status mst_phases_find(mst_graph_program *program);
+muster_status mst_loop_make(mst_graph_program *program, int64_t micro_batches, bool unfused);
+void mst_loop_free(struct mst_loop *loop);
+muster_status mst_loop_name_steps(struct mst_loop *loop);
+muster_status mst_loop_run(muster_worker *worker, const mst_instance *instance, const mst_graph_program_step *step);
+void mst_loop_run_free(struct mst_loop_run *run);
+muster_status mst_combine_run(muster_worker *worker, const mst_instance *instance, const mst_graph_program_step *step);
+
+/* compile.c. Finds the groups, and compiles them for devices that need that. */
+muster_status mst_program_groups_make(mst_graph_program *program);
+/* Frees what a program has but its graph and its ranks. */
+void mst_graph_program_parts_free(mst_graph_program *program);
+
+/* run.c. The base of values of an instance lies at this memory now. */
+void mst_base_move(mst_instance *instance, int32_t base, const muster_tensor *memory);
+/* All steps, in their order. */
+muster_status mst_steps_run(muster_worker *worker, const mst_graph_program *program, mst_instance *instance);
 muster_status mst_graph_step_run(muster_worker *worker, mst_instance *instance, mst_graph_program_step *step);
 
 /* guard.c: a step of a checked program. Errors: those of the step; for what an operator

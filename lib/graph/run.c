@@ -19,7 +19,8 @@ static bool same_layouts(const muster_tensor *made, const muster_tensor *given, 
 }
 
 static bool same_sharing(const mst_sharing *made, const mst_sharing *now) {
-    return made->size == now->size && memcmp(made->row_edges, now->row_edges, (size_t)(now->size + 1) * sizeof *now->row_edges) == 0;
+    return made->size == now->size && made->rows == now->rows &&
+           memcmp(made->row_edges, now->row_edges, (size_t)(now->size + 1) * sizeof *now->row_edges) == 0;
 }
 
 static bool fits(const mst_graph_program *program, const mst_graph_program_rank *rank, const mst_instance *instance,
@@ -62,7 +63,7 @@ static muster_status instance_find(mst_graph_program *program, mst_graph_program
 
 /* ---- addresses ---- */
 
-static void base_move(mst_instance *instance, int32_t base, const muster_tensor *memory) {
+void mst_base_move(mst_instance *instance, int32_t base, const muster_tensor *memory) {
     char *address = muster_tensor_address(*memory);
     if (instance->addresses[base] == address) return;
     instance->addresses[base] = address;
@@ -91,13 +92,14 @@ static muster_status bases_move(muster_worker *worker, const mst_graph_program *
         const muster_tensor arena =
             muster_worker_scratch(worker, MUSTER_U8, 1, (const int64_t[]){instance->arena_bytes ? instance->arena_bytes : 1});
         MUSTER_TRY(mst_op_check(worker, &arena, "muster_function_call", "scratch memory"));
-        base_move(instance, MST_BASE_ARENA, &arena);
+        mst_base_move(instance, MST_BASE_ARENA, &arena);
     }
     if (instance->scratch_bytes) MUSTER_TRY(scratch_ensure(worker, program, instance));
-    for (int32_t i = 0; i < program->input_count + program->variable_count; i++) base_move(instance, mst_base_input(program, i), &given[i]);
+    for (int32_t i = 0; i < program->input_count + program->variable_count; i++)
+        mst_base_move(instance, mst_base_input(program, i), &given[i]);
     for (int32_t o = 0; o < program->output_count; o++)
-        if (out[o].dtype != MUSTER_DTYPE_NONE) base_move(instance, mst_base_output(program, o), &out[o]);
-    for (int32_t u = 0; u < program->update_count; u++) base_move(instance, mst_base_update(program, u), &updates[u]);
+        if (out[o].dtype != MUSTER_DTYPE_NONE) mst_base_move(instance, mst_base_output(program, o), &out[o]);
+    for (int32_t u = 0; u < program->update_count; u++) mst_base_move(instance, mst_base_update(program, u), &updates[u]);
     return MUSTER_OK;
 }
 
@@ -120,6 +122,8 @@ muster_status mst_graph_step_run(muster_worker *worker, mst_instance *instance, 
         return MUSTER_OK;
     }
     if (step->launch) return mst_fused_launch_run(worker, step->launch);
+    if (step->loop) return mst_loop_run(worker, instance, step);
+    if (step->combines) return mst_combine_run(worker, instance, step);
     if (step->by_shard) return mst_step_run_shards(worker, instance, step);
     const mst_step_run run = {.node = step->node,
                               .in = step->in,
@@ -130,11 +134,14 @@ muster_status mst_graph_step_run(muster_worker *worker, mst_instance *instance, 
     return step->copy_from < 0 ? step->node->op->run(worker, &run) : muster_copy(worker, instance->tensors[step->copy_from], *step->out[0]);
 }
 
+/* A step that says itself where it failed, or has no place of its own. */
+static bool step_has_place(const mst_graph_program_step *step) { return !step->tile && !step->loop; }
+
 static muster_status steps_run(muster_worker *worker, mst_instance *instance) {
     for (int32_t s = 0; s < instance->step_count; s++) {
         mst_graph_program_step *step = &instance->steps[s];
         const muster_status status = mst_graph_step_run(worker, instance, step);
-        if (__builtin_expect(status != MUSTER_OK, 0)) return step->tile ? status : step_failed(step, status);
+        if (__builtin_expect(status != MUSTER_OK, 0)) return step_has_place(step) ? step_failed(step, status) : status;
     }
     return MUSTER_OK;
 }
@@ -145,7 +152,7 @@ static muster_status steps_observe(muster_worker *worker, const mst_graph_progra
         const mst_step_watch watch = mst_step_begin(worker, program, step, s);
         const muster_status status = mst_graph_step_run(worker, instance, step);
         const muster_status ended = mst_step_end(worker, program, step, watch);
-        if (status != MUSTER_OK) return step->tile ? status : step_failed(step, status);
+        if (status != MUSTER_OK) return step_has_place(step) ? step_failed(step, status) : status;
         MUSTER_TRY(ended);
     }
     return MUSTER_OK;
@@ -155,9 +162,14 @@ static muster_status steps_run_checked(muster_worker *worker, mst_instance *inst
     MUSTER_TRY(mst_guard_begin(worker, instance));
     for (int32_t s = 0; s < instance->step_count; s++) {
         const muster_status status = mst_guard_step(worker, instance, s);
-        if (status != MUSTER_OK) return step_failed(&instance->steps[s], status);
+        if (status != MUSTER_OK) return instance->steps[s].loop ? status : step_failed(&instance->steps[s], status);
     }
     return MUSTER_OK;
+}
+
+muster_status mst_steps_run(muster_worker *worker, const mst_graph_program *program, mst_instance *instance) {
+    if (program->checked) return steps_run_checked(worker, instance);
+    return program->observed ? steps_observe(worker, program, instance) : steps_run(worker, instance);
 }
 
 static muster_status variables_read(muster_worker *worker, const mst_graph_program *program, muster_tensor *given, muster_tensor *updates) {
@@ -180,8 +192,7 @@ static muster_status program_run(muster_worker *worker, mst_graph_program *progr
     mst_instance *instance;
     MUSTER_TRY(instance_find(program, rank, given, out, updates, &instance));
     MUSTER_TRY(bases_move(worker, program, instance, given, out, updates));
-    if (program->checked) return steps_run_checked(worker, instance);
-    MUSTER_TRY(program->observed ? steps_observe(worker, program, instance) : steps_run(worker, instance));
+    MUSTER_TRY(mst_steps_run(worker, program, instance));
     return program->pass ? mst_pass_run(worker, program, instance, given, updates) : MUSTER_OK;
 }
 
@@ -200,7 +211,7 @@ static muster_status call_check(muster_worker *worker, const mst_graph_program *
     if (slices > 1 && (program->all_rows || program->exchanges))
         return mst_error(MUSTER_UNSUPPORTED,
                          "slices: expected 1, since values of a graph with MUSTER_ONE_DEVICE are made of all rows, and a slice has some "
-                         "(micro-batches, not slices, would keep the meaning), received %lld",
+                         "(muster_graph_options.micro_batches keeps the meaning), received %lld",
                          (long long)slices);
     if (program->distributed && program->update_count && muster_worker_size(worker) < program->rank_count)
         return mst_error(MUSTER_UNSUPPORTED,
@@ -225,6 +236,16 @@ muster_status mst_graph_program_body(muster_worker *worker, const muster_tensor 
     return mst_graph_program_run(worker, program, given, out, updates);
 }
 
+void mst_graph_program_parts_free(mst_graph_program *program) {
+    mst_fused_close(program->fused);
+    mst_free(program->titles);
+    mst_free(program->groups);
+    mst_free(program->group_of);
+    mst_free(program->order);
+    mst_free(program->position);
+    mst_free(program->results);
+}
+
 void mst_graph_program_destroy(void *user) {
     mst_graph_program *program = user;
     for (int32_t r = 0; program->ranks && r < program->rank_count; r++) {
@@ -233,14 +254,10 @@ void mst_graph_program_destroy(void *user) {
         mst_free(program->ranks[r].row_edges);
     }
     mst_free(program->ranks);
-    mst_fused_close(program->fused);
+    mst_loop_free(program->loop);
     mst_pass_drop(program);
-    mst_free(program->titles);
-    mst_free(program->groups);
-    mst_free(program->group_of);
-    mst_free(program->order);
-    mst_free(program->position);
-    mst_free(program->results);
+    mst_graph_program_parts_free(program);
+    mst_free(program->phase);
     if (program->graph->frozen) mst_update_rules_end(program->graph);
     mst_graph_release(program->graph);
     mst_free(program);

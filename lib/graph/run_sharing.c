@@ -56,5 +56,6 @@ muster_status mst_sharing_find(muster_worker *worker, const mst_graph_program *p
         break;
     }
     if (program->rows_given && muster_worker_slices(worker) > 1) sharing_slice(worker, rank);
+    rank->sharing.rows = rank->row_edges[rank->sharing.size];
     return program->graph->runtime->logical_shards ? sharing_find_shards(worker, rank) : MUSTER_OK;
 }

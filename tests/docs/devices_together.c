@@ -135,8 +135,30 @@ static void network(muster_runtime *rt, int split) {
     }
 }
 
+static void micro_batches(muster_runtime *rt) {
+    float x[N][INPUTS], sum = 0, expected = 0;
+    for (int i = 0; i < N; i++)
+        for (int k = 0; k < INPUTS; k++) expected += x[i][k] = (float)(i + k);
+    muster_graph *g;
+    muster_function *step;
+    check(muster_graph_create(rt, "sum", &g));
+    (void)muster_graph_input(g, "x", MUSTER_F32, MUSTER_SHAPE(MUSTER_ROWS, INPUTS), MUSTER_SCATTER);
+    (void)muster_graph_output(g, "sum", muster_expr_parse(g, "sum(x)"), MUSTER_AUTO);
+    /* snippet: parts */
+    muster_graph_options options;
+    muster_graph_options_init(&options);
+    options.micro_batches = 4; /* of the rows of each device */
+    check(muster_graph_compile(g, &options, &step));
+    /* end of snippet */
+    check(muster_graph_destroy(g));
+    check(muster_function_call(step, (muster_tensor[]){muster_f32(x, N, INPUTS)}, 1,
+                               (muster_tensor[]){muster_f32(&sum)}, 1, NULL));
+    EXPECT(sum > expected - 0.5f && sum < expected + 0.5f); /* whole numbers */
+}
+
 int main(void) {
     muster_runtime *rt = docs_open();
+    micro_batches(rt);
     network(rt, 0);
     check(muster_runtime_close(rt));
     rt = docs_open();

@@ -53,7 +53,7 @@ static void slices_are_refused_where_rows_meet(void **state) {
             assert_memory_equal(y, z, sizeof y);
         }
         assert_refused(call(sum, false, 2, &y[0][0], 0), MUSTER_UNSUPPORTED, "slices: expected 1");
-        assert_refused(call(sum, false, 2, &y[0][0], 0), MUSTER_UNSUPPORTED, "micro-batches");
+        assert_refused(call(sum, false, 2, &y[0][0], 0), MUSTER_UNSUPPORTED, "micro_batches");
         if (m) assert_refused(call(normal, false, 2, &y[0][0], N), MUSTER_UNSUPPORTED, "slices: expected 1");
         assert_refused(call(training, false, 3, &y[0][0], N), MUSTER_UNSUPPORTED, "received 3");
         assert_ok(call(normal, false, 1, &y[0][0], N));

@@ -1,6 +1,7 @@
 /* Every operator in compiled graphs, with its gradient: on several devices the values of one. The
  * table of test_distribution gives an expression of each; it is compiled once for each arrangement
- * of its operands: rows that calls scatter, parameters, whole and split along each of their axes. */
+ * of its operands: rows that calls scatter, parameters, whole and split along each of their axes;
+ * and with micro-batches. */
 #include "base_machine.h"
 #include "base_seed.h"
 #include "graph_invariance.h"
@@ -155,9 +156,11 @@ static int32_t arrangements_of(const operator_row *row, arrangement *made) {
 typedef struct machine {
     const char *devices;
     int32_t shards; /* above 0: the bits of one device with as many */
+    int64_t micro_batches;
 } machine;
-static const machine machines[] = {{"host:2", 0}, {"host:3", 0}, {"discrete:3", 0}, {"host:8", 0}, {"host:2", SHARDS}, {"host:8", SHARDS}};
-enum { MACHINES = 6, WAYS = 6, ARRANGEMENTS = 547, MOST_ARRANGEMENTS = 12 };
+static const machine machines[] = {{"host:2", 0, 0},      {"host:3", 0, 0},      {"discrete:3", 0, 0}, {"host:8", 0, 0},
+                                   {"host:2", SHARDS, 0}, {"host:8", SHARDS, 0}, {"host:1", 0, 3},     {"host:2", 0, 2}};
+enum { MACHINES = 8, WAYS = 6, ARRANGEMENTS = 547, MOST_ARRANGEMENTS = 12 };
 
 #if defined(MUSTER_TEST_SANITIZED)
 enum { SAMPLED = 1 };
@@ -170,12 +173,16 @@ static void machine_compare(const machine *on, const invariance_case *its, const
     const int32_t shards = arrangement_now.split < 0 ? on->shards : 0; /* with shards nothing may be split */
     const double limit = shards ? 0 : 1e-11;
     invariance_run(devices_open_shards("host:1", shards), its, way, &expected);
-    invariance_run(devices_open_shards(on->devices, shards), its, way, &values);
+    invariance_way made = *way;
+    made.micro_batches = on->micro_batches;
+    invariance_run(devices_open_shards(on->devices, shards), its, &made, &values);
     const double distance = invariance_distance(&expected, &values);
     if (!(distance <= limit))
-        fail_msg("%s(%s, %s) on %s, %d shards, %s, split along %d, for %d rows: differs by %g from one device (\"%s\", \"%s\")", its->name,
-                 row_now->shapes[0], row_now->shapes[1], on->devices, (int)shards, arrangement_now.fixed ? "without rows" : "with rows",
-                 (int)arrangement_now.split, (int)way->expected_rows, distance, expected.message, values.message);
+        fail_msg("%s(%s, %s) on %s, %d shards, %d micro-batches, %s, split along %d, for %d rows: differs by %g from one device (\"%s\", "
+                 "\"%s\")",
+                 its->name, row_now->shapes[0], row_now->shapes[1], on->devices, (int)shards, (int)on->micro_batches,
+                 arrangement_now.fixed ? "without rows" : "with rows", (int)arrangement_now.split, (int)way->expected_rows, distance,
+                 expected.message, values.message);
     invariance_free(&expected);
     invariance_free(&values);
 }

@@ -309,7 +309,7 @@ static void way_compare(muster_worker *worker, play *p, const muster_expr *node,
     operands_share(p, node, ways, workers, operands);
     for (int32_t r = 0; r <= workers; r++) row_edges[r] = p->rows * r / workers;
     for (int32_t r = 0; r < workers; r++) {
-        const mst_sharing sharing = {.rank = r, .size = workers, .row_edges = row_edges};
+        const mst_sharing sharing = {.rank = r, .size = workers, .rows = p->rows, .row_edges = row_edges};
         muster_tensor in[MST_GRAPH_OPERANDS], out[MST_RESULTS];
         for (int32_t i = 0; i < node->input_count; i++) in[i] = operands[i][r];
         for (int32_t k = 0; k < count; k++)
@@ -354,7 +354,7 @@ static void node_compare(muster_worker *worker, play *p, const muster_expr *node
 /* The value on one device. false: an operand has none. */
 static bool node_evaluate(muster_worker *worker, play *p, const muster_expr *node) {
     const int64_t row_edges[2] = {0, p->rows};
-    const mst_sharing alone = {.rank = 0, .size = 1, .row_edges = row_edges};
+    const mst_sharing alone = {.rank = 0, .size = 1, .rows = p->rows, .row_edges = row_edges};
     const mst_distribution same[MST_GRAPH_OPERANDS] = {MST_DISTRIBUTED_SAME, MST_DISTRIBUTED_SAME, MST_DISTRIBUTED_SAME,
                                                        MST_DISTRIBUTED_SAME};
     muster_tensor in[MST_GRAPH_OPERANDS], out[MST_RESULTS];

@@ -68,6 +68,7 @@ typedef struct invariance_way {
     uint32_t unwanted; /* a mask of outputs */
     bool unshared, unfused, unsimplified, checked;
     int64_t expected_rows; /* muster_graph_options.rows */
+    int64_t micro_batches; /* muster_graph_options.micro_batches */
 } invariance_way;
 
 /* A list of values. Free it by invariance_free. */

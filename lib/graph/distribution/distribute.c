@@ -32,8 +32,28 @@ static double update_cost(const mst_distributing *d, const muster_expr *node, ms
     return mst_exchange_bytes(result, MST_DISTRIBUTED_SAME, bytes, d->workers) + PASSES * bytes * (d->workers - 1) / d->workers;
 }
 
+static bool is_cut_evenly(const mst_distributing *d, const muster_expr *node, mst_distribution distribution) {
+    return distribution.kind == MST_CUT && !mst_axis_has_rows(d->graph, &node->type, distribution.axis);
+}
+
+/* With micro-batches, rows that are brought together take the memory that these should save. Layers
+ * with split parameters do that all the same: their program wants it. */
+static double rows_cost(const mst_distributing *d, const muster_expr *node, mst_distribution result, const mst_distribution *operands) {
+    const double dear = 0x1p40;
+    if (!d->micro_batches) return 0;
+    bool gathers = false;
+    for (int32_t i = 0; i < node->input_count; i++) {
+        const muster_expr *operand = d->made[node->inputs[i]->id].nodes[0];
+        const mst_distribution is = operand->distribution;
+        if (is_cut_evenly(d, operand, is)) return 0;
+        gathers = gathers || (is.kind == MST_CUT && !mst_same_distribution(is, operands[i]));
+    }
+    if (is_cut_evenly(d, node, result) && mst_same_distribution(result, d->wishes[node->id])) return 0;
+    return gathers ? dear : 0;
+}
+
 static double way_cost(const mst_distributing *d, const muster_expr *node, mst_distribution result, const mst_distribution *operands) {
-    double cost = work_of(d, node);
+    double cost = work_of(d, node) + rows_cost(d, node, result, operands);
     if (result.kind == MST_CUT) cost /= d->workers;
     bool parts = result.kind == MST_CUT && mst_axis_has_rows(d->graph, &node->type, result.axis);
     for (int32_t i = 0; i < node->input_count; i++) {
@@ -82,7 +102,7 @@ static void choose(const mst_distributing *d, const muster_expr *node, choice *b
     static const int32_t reductions[] = {MUSTER_SUM, MUSTER_MAX, MUSTER_MIN, MUSTER_PROD};
     for (int32_t rows = 1; rows >= 0; rows--)
         for (int32_t a = 0; a < node->type.ndim; a++)
-            if (mst_axis_has_rows(d->graph, &node->type, a) == (rows == 1) && node->type.dims[a] != MST_DIM_ONE && (rows || !d->shards))
+            if (mst_axis_has_rows(d->graph, &node->type, a) == (rows == 1) && node->type.dims[a] != MST_DIM_ONE && (rows || !d->rows_only))
                 try_result(d, node, MST_DISTRIBUTED_CUT(a), best);
     const bool partial =
         !d->shards || (node->type.ndim < MUSTER_MAX_DIMS && node->input_count <= MST_GRAPH_OPERANDS && node->op->results < 2);
@@ -130,7 +150,7 @@ static void find_used(mst_distributing *d) {
 }
 
 static mst_distribution variable_distribution(const muster_variable *variable, bool rows) {
-    const int32_t axis = rows ? 0 : mst_variable_split_axis(variable);
+    const int32_t axis = rows ? 0 : variable->object.runtime->size > 1 ? mst_variable_split_axis(variable) : -1;
     return axis < 0 ? MST_DISTRIBUTED_SAME : MST_DISTRIBUTED_CUT(axis);
 }
 
@@ -204,11 +224,15 @@ static muster_status distribute_all(mst_distributing *d) {
     return status;
 }
 
-muster_status mst_graph_distribute(mst_graph *graph, int64_t rows) {
+muster_status mst_graph_distribute(mst_graph *graph, int64_t rows, bool micro_batches) {
     enum { NAMED_SIZE = 32 };
     mst_distributing d = {
         .graph = graph, .count = graph->node_count, .workers = graph->runtime->size, .shards = graph->runtime->logical_shards > 0};
     if (d.shards) d.workers = graph->runtime->logical_shards;
+    const bool alone = !d.shards && d.workers == 1;
+    if (alone) d.workers = 2; /* micro-batches */
+    d.micro_batches = micro_batches;
+    d.rows_only = d.shards || alone;
     for (int32_t s = 0; s < MST_SIZES; s++) d.sizes[s] = s == MST_SIZE_ROWS ? rows : NAMED_SIZE;
     d.used = mst_alloc((size_t)d.count);
     d.made = mst_alloc((size_t)d.count * sizeof *d.made);
@@ -218,7 +242,7 @@ muster_status mst_graph_distribute(mst_graph *graph, int64_t rows) {
         graph->simplifying = true;
         leaves_distribute(graph);
         find_used(&d);
-        if (!d.shards) mst_graph_wish(graph, d.used, d.count, d.wishes);
+        if (!d.rows_only) mst_graph_wish(graph, d.used, d.count, d.wishes);
         status = distribute_all(&d);
         graph->simplifying = false;
         graph->origin = (mst_origin){0};

@@ -41,6 +41,8 @@ typedef struct mst_distributing {
     /* With logical shards nothing may depend on the number of devices: only rows are cut, partial
      * values are combined at once, and costs are those of as many workers as there are shards. */
     bool shards;
+    bool rows_only;     /* only rows are cut */
+    bool micro_batches; /* rows that are gathered end the loop over micro-batches: memory, not time, counts */
 } mst_distributing;
 
 double mst_elements_of(const mst_distributing *d, const mst_type *type);
@@ -76,8 +78,8 @@ void mst_graph_wish(const mst_graph *graph, const bool *used, int32_t count, mst
 bool mst_has_result_in(const muster_expr *node, mst_distribution result, int32_t way, mst_distribution *operands);
 
 /* Every output and update of the graph gets the node that computes its value on this worker.
- * `rows`: the number of rows of a call for which the cheapest way is chosen. Errors:
- * OUT_OF_MEMORY. */
-muster_status mst_graph_distribute(mst_graph *graph, int64_t rows);
+ * `rows`: the number of rows of a call for which the cheapest way is chosen. `micro_batches`: rows
+ * stay apart where they can. Errors: OUT_OF_MEMORY. */
+muster_status mst_graph_distribute(mst_graph *graph, int64_t rows, bool micro_batches);
 
 #endif

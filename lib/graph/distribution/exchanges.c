@@ -7,7 +7,7 @@
 #include "variable_impl.h"
 
 int64_t mst_cut_edge(const mst_graph *graph, mst_dim dim, const int64_t sizes[MST_SIZES], const mst_sharing *sharing, int32_t r) {
-    const int64_t size = mst_dim_value(graph, dim, sizes), rows = sharing->row_edges[sharing->size];
+    const int64_t size = mst_dim_value(graph, dim, sizes), rows = sharing->rows;
     if (size <= 0) return size;
     if (graph->dims[dim].powers[MST_SIZE_ROWS] == 0) return mst_edge(size, sharing->size, r);
     return rows > 0 ? sharing->row_edges[r] * (size / rows) : 0;
@@ -125,6 +125,13 @@ static muster_status parts_unpack(muster_worker *worker, const mst_step_run *run
 /* Every exchange is the identity of the whole value. */
 static void gradient_exchange(mst_gradients *gradients, muster_expr *node, muster_expr *dy) { mst_gradient_add(gradients, node, 0, dy); }
 
+/* One worker has the parts of all. */
+static bool view_alone(const mst_step_run *run, muster_tensor *result) {
+    if (!run->sharing || run->sharing->size > 1 || run->sharing->shards_here) return false;
+    for (int32_t d = 0; d < result->ndim; d++) result->strides[d] = run->in[0]->strides[d];
+    return true;
+}
+
 static bool view_part(const mst_step_run *run, muster_tensor *result) {
     const muster_tensor *x = run->in[0];
     const muster_tensor part = part_of(run, *x, run->node->distribution.axis, run->sharing->rank);
@@ -196,7 +203,7 @@ static muster_status run_all_to_all(muster_worker *worker, const mst_step_run *r
         MST_ANY_OPERATOR(op_name, text), .operands = {"x"}, .flags = MST_OPERATOR_HIDDEN, .infer = mst_draft_same, .run = run_##op_name, \
         .gradient = gradient_exchange,   __VA_ARGS__}
 EXCHANGE(part, "the worker's part of a value that every worker has", .view = view_part);
-EXCHANGE(all_reduce, "the value that partial values combine to, on every worker", .in_place = 1);
-EXCHANGE(reduce_scatter, "the worker's part of the sum of partial values");
-EXCHANGE(all_gather, "the whole value, on every worker, from the workers' parts");
-EXCHANGE(all_to_all, "the worker's part along another axis");
+EXCHANGE(all_reduce, "the value that partial values combine to, on every worker", .in_place = 1, .view = view_alone);
+EXCHANGE(reduce_scatter, "the worker's part of the sum of partial values", .view = view_alone);
+EXCHANGE(all_gather, "the whole value, on every worker, from the workers' parts", .view = view_alone);
+EXCHANGE(all_to_all, "the worker's part along another axis", .view = view_alone);
