@@ -215,8 +215,8 @@ static inline muster_status mst_worker_collective(muster_worker *worker, mst_req
  * ensures that requests with inputs and outputs of at most `bytes` each allocate nothing. */
 static inline bool mst_worker_reserves(const muster_worker *worker) { return mst_worker_communicator(worker)->size > 1; }
 muster_status mst_worker_reserve(muster_worker *worker, int64_t bytes);
-/* The same for an all_reduce_apply of all workers, with `shared` elements of `dtype` in its shared
- * vector, and one vector of `length` gradients on each rank. */
-muster_status mst_worker_reserve_apply(muster_worker *worker, muster_dtype dtype, int64_t shared, int64_t length);
+/* The same for an all_reduce_apply of all workers, in one pass or in phases, with one vector of
+ * `length` gradients on each rank. */
+muster_status mst_worker_reserve_apply(muster_worker *worker, const mst_apply_layout *layout, int64_t length);
 
 #endif

@@ -45,12 +45,31 @@ static uint64_t hash_with(uint64_t hash, uint64_t value) {
     return hash ^ hash >> 32;
 }
 
+static muster_status check_buckets(const mst_apply_request *apply, mst_apply_offer *offer) {
+    const int64_t count = offer->layout.count;
+    int64_t before = 0;
+    if (apply->bucket_count < 0 || (apply->bucket_count > 0 && !apply->bucket_ends))
+        return mst_error(MUSTER_INVALID_ARGUMENT, "%s: buckets: expected a table of at least 0 buckets, received %s of %d", where,
+                         apply->bucket_ends ? "one" : "NULL", (int)apply->bucket_count);
+    for (int32_t i = 0; i < apply->bucket_count; before = apply->bucket_ends[i++]) {
+        const int64_t end = apply->bucket_ends[i];
+        if (end < before || end > count || (i == apply->bucket_count - 1 && end != count))
+            return mst_error(MUSTER_INVALID_ARGUMENT, "%s: bucket %d: expected an end from %lld to %lld%s, received %lld", where, (int)i,
+                             (long long)before, (long long)count, i == apply->bucket_count - 1 ? ", the last there" : "", (long long)end);
+        offer->table = hash_with(offer->table, (uint64_t)end);
+    }
+    if (offer->bucket >= (apply->bucket_count ? apply->bucket_count : 1) || offer->bucket < MST_APPLY_ALL_BUCKETS)
+        return mst_error(MUSTER_OUT_OF_RANGE, "%s: bucket: expected one of %d, received %d", where, (int)apply->bucket_count,
+                         (int)offer->bucket);
+    return MUSTER_OK;
+}
+
 static muster_status check_table(const mst_apply_request *apply, mst_apply_offer *offer, mst_request *r) {
     int64_t end = 0;
     if (apply->segment_count < 0 || (apply->segment_count > 0 && !apply->segments))
         return mst_error(MUSTER_INVALID_ARGUMENT, "%s: segments: expected a table of at least 0 segments, received %s of %d", where,
                          apply->segments ? "one" : "NULL", apply->segment_count);
-    offer->table = hash_with(0, (uint64_t)apply->segment_count);
+    offer->table = hash_with((uint64_t)offer->phase << 32 ^ (uint32_t)offer->bucket, (uint64_t)apply->segment_count);
     r->output_count = 0;
     for (int32_t i = 0; i < apply->segment_count; i++) {
         const mst_apply_segment *segment = &apply->segments[i];
@@ -61,7 +80,8 @@ static muster_status check_table(const mst_apply_request *apply, mst_apply_offer
         offer->table = hash_with(offer->table, segment->local ? UINT64_MAX : (uint64_t)segment->count);
         if (!segment->local) r->output_count += segment->count;
     }
-    return MUSTER_OK;
+    offer->layout = (mst_apply_layout){(muster_dtype)r->dtype, r->output_count, apply->bucket_ends, apply->bucket_count};
+    return check_buckets(apply, offer);
 }
 
 static muster_status check_gradients(const mst_entrance *e, const muster_tensor *gradients, mst_apply_offer *offer, mst_request *r) {
@@ -76,6 +96,10 @@ static muster_status check_gradients(const mst_entrance *e, const muster_tensor 
     mst_entrance_set_input(r, gradients);
     r->shards = gradients->ndim == 2 ? gradients->shape[0] : 1;
     offer->length = gradients->shape[gradients->ndim - 1];
+    offer->gradients = (char *)(uintptr_t)r->input;
+    if (offer->phase != MST_APPLY_WHOLE && r->shards != 1)
+        return mst_error(MUSTER_UNSUPPORTED, "%s: gradients: expected one vector in the phases of a step, received %lld", where,
+                         (long long)r->shards);
     return MUSTER_OK;
 }
 
@@ -88,30 +112,60 @@ static void note_undefined(const muster_communicator *communicator, const mst_ap
     for (int32_t i = 0; i < apply->segment_count; i++) apply->undefined[i] = false;
     for (int32_t rank = 0; rank < communicator->size && tag != 0; rank++) {
         mst_apply_range range;
-        int64_t begin, end;
         if (atomic_load_explicit(&communicator->members[rank].apply_written, memory_order_acquire) != tag) continue;
-        mst_apply_portion(r->dtype, r->output_count, communicator->size, rank, &begin, &end);
-        mst_apply_iterator iterator = mst_apply_iterate(r->apply, begin, end);
+        mst_apply_iterator iterator = mst_apply_iterate(r->apply, communicator->size, rank);
         while (mst_apply_next(&iterator, &range)) apply->undefined[range.segment] = true;
         for (int32_t i = 0; i < apply->segment_count && rank == own_rank; i++)
             apply->undefined[i] |= apply->segments[i].local && apply->segments[i].count > 0;
     }
 }
 
-muster_status mst_worker_all_reduce_apply(muster_worker *worker, muster_communicator *communicator, const mst_apply_request *apply) {
-    mst_entrance e;
-    mst_apply_offer offer = {
-        .segments = apply->segments, .segment_count = apply->segment_count, .function = apply->function, .context = apply->context};
-    mst_request r = {.collective = MST_ALL_REDUCE_APPLY, .reduction = MUSTER_SUM, .root = -1, .apply = &offer};
+/* ---- the ways in ---- */
+
+static muster_status check(mst_entrance *e, muster_worker *worker, muster_communicator *communicator, const mst_apply_request *apply,
+                           mst_apply_offer *offer, mst_request *r) {
+    offer->segments = apply->segments;
+    offer->segment_count = apply->segment_count;
+    offer->function = apply->function;
+    offer->context = apply->context;
     for (int32_t i = 0; apply->undefined && i < apply->segment_count; i++) apply->undefined[i] = false;
-    MUSTER_TRY(mst_entrance_open(&e, where, worker, communicator));
-    MUSTER_TRY(mst_entrance_check_no_group(&e, "communicator"));
-    MUSTER_TRY(check_gradients(&e, &apply->gradients, &offer, &r));
-    MUSTER_TRY(check_table(apply, &offer, &r));
-    if (!apply->function) return mst_error_null(where, "function", "a rule");
+    *r = (mst_request){.collective = MST_ALL_REDUCE_APPLY, .reduction = MUSTER_SUM, .root = -1, .apply = offer};
+    MUSTER_TRY(mst_entrance_open(e, where, worker, communicator));
+    MUSTER_TRY(mst_entrance_check_no_group(e, "communicator"));
+    MUSTER_TRY(check_gradients(e, &apply->gradients, offer, r));
+    MUSTER_TRY(check_table(apply, offer, r));
+    return apply->function || offer->phase == MST_APPLY_SUM ? MUSTER_OK : mst_error_null(where, "function", "a rule");
+}
+
+static muster_status enter(muster_worker *worker, muster_communicator *communicator, const mst_apply_request *apply,
+                           mst_apply_offer offer) {
+    mst_entrance e;
+    mst_request r;
+    MUSTER_TRY(check(&e, worker, communicator, apply, &offer, &r));
     if (r.output_count == 0) r.shards = 1; /* there is nothing to combine */
     e.communicator->members[e.rank].apply_tag = 0;
     muster_status status = mst_entrance_submit(&e, r);
     if (__builtin_expect(status != MUSTER_OK, 0) && apply->undefined) note_undefined(e.communicator, apply, &r, e.rank);
     return status;
+}
+
+muster_status mst_worker_all_reduce_apply(muster_worker *worker, muster_communicator *communicator, const mst_apply_request *apply) {
+    return enter(worker, communicator, apply, (mst_apply_offer){.phase = MST_APPLY_WHOLE, .bucket = MST_APPLY_ALL_BUCKETS});
+}
+
+muster_status mst_worker_apply_sum(muster_worker *worker, muster_communicator *communicator, const mst_apply_request *apply,
+                                   int32_t bucket) {
+    return enter(worker, communicator, apply, (mst_apply_offer){.phase = MST_APPLY_SUM, .bucket = bucket});
+}
+
+muster_status mst_worker_apply_finish(muster_worker *worker, muster_communicator *communicator, const mst_apply_request *apply) {
+    return enter(worker, communicator, apply, (mst_apply_offer){.phase = MST_APPLY_FINISH, .bucket = MST_APPLY_ALL_BUCKETS});
+}
+
+muster_status mst_worker_apply_visit(muster_worker *worker, muster_communicator *communicator, const mst_apply_request *apply) {
+    mst_entrance e;
+    mst_request r;
+    mst_apply_offer offer = {.phase = MST_APPLY_SUM, .bucket = MST_APPLY_ALL_BUCKETS};
+    MUSTER_TRY(check(&e, worker, communicator, apply, &offer, &r));
+    return mst_apply_visit(&offer, e.size, e.rank, worker);
 }

@@ -1,36 +1,77 @@
-/* all_reduce_apply: the shared vector, its portions, and calling the rule. */
+/* all_reduce_apply: the shared vector, its portions, and where they lie. */
 #include "apply_private.h"
+
+#include <stdio.h>
 
 /* ---- the shared vector ---- */
 
-void mst_apply_portion(muster_dtype dtype, int64_t count, int32_t size, int32_t rank, int64_t *begin, int64_t *end) {
-    mst_segment(count, muster_dtype_size(dtype), size, rank, begin, end);
+bool mst_apply_next_slice(const mst_apply_layout *layout, int32_t size, int32_t rank, mst_apply_slice *slice) {
+    const int32_t bucket = slice->next, count = layout->bucket_count ? layout->bucket_count : 1;
+    if (bucket == count) return false;
+    const int64_t begin = bucket ? layout->bucket_ends[bucket - 1] : 0,
+                  end = layout->bucket_count ? layout->bucket_ends[bucket] : layout->count;
+    slice->state += slice->end - slice->begin;
+    mst_segment(end - begin, muster_dtype_size(layout->dtype), size, rank, &slice->begin, &slice->end);
+    slice->begin += begin;
+    slice->end += begin;
+    slice->next++;
+    return true;
 }
 
-int64_t mst_apply_states(muster_dtype dtype, const mst_apply_segment *segments, int32_t segment_count, int32_t size, int32_t rank) {
-    int64_t shared = 0, local = 0, begin, end;
-    for (int32_t i = 0; i < segment_count; i++) *(segments[i].local ? &local : &shared) += segments[i].count;
-    mst_apply_portion(dtype, shared, size, rank, &begin, &end);
-    return end - begin + local;
+int64_t mst_apply_portion(const mst_apply_layout *layout, int32_t size, int32_t rank) {
+    mst_apply_slice slice = {.next = 0};
+    while (mst_apply_next_slice(layout, size, rank, &slice)) {}
+    return slice.state + slice.end - slice.begin;
 }
 
-void mst_view_portion(const mst_view *view, int32_t rank, int64_t *begin, int64_t *end) {
-    const mst_request *own_request = mst_view_own(view);
-    mst_apply_portion(own_request->dtype, own_request->output_count, view->size, rank, begin, end);
+int64_t mst_apply_states(const mst_apply_layout *layout, const mst_apply_segment *segments, int32_t segment_count, int32_t size,
+                         int32_t rank) {
+    int64_t local = 0;
+    for (int32_t i = 0; i < segment_count; i++) local += segments[i].local ? segments[i].count : 0;
+    return mst_apply_portion(layout, size, rank) + local;
 }
 
-mst_apply_iterator mst_apply_iterate(const mst_apply_offer *offer, int64_t begin, int64_t end) {
-    return (mst_apply_iterator){.offer = offer, .begin = begin, .end = end};
+/* ---- the ranges of a portion ---- */
+
+static bool is_one_bucket(const mst_apply_offer *offer) { return offer->phase == MST_APPLY_SUM && offer->bucket != MST_APPLY_ALL_BUCKETS; }
+
+/* The slices of the buckets to which the phase is restricted. */
+static bool next_slice(mst_apply_iterator *iterator) {
+    const mst_apply_offer *offer = iterator->offer;
+    do {
+        if (is_one_bucket(offer) && iterator->slice.next > offer->bucket) return false;
+        if (!mst_apply_next_slice(&offer->layout, iterator->size, iterator->rank, &iterator->slice)) return false;
+    } while (is_one_bucket(offer) && iterator->slice.next <= offer->bucket);
+    return true;
 }
 
+mst_apply_iterator mst_apply_iterate(const mst_apply_offer *offer, int32_t size, int32_t rank) {
+    mst_apply_iterator iterator = {.offer = offer, .size = size, .rank = rank};
+    (void)next_slice(&iterator); /* there is at least one bucket */
+    return iterator;
+}
+
+int64_t mst_apply_extent(const mst_apply_offer *offer, int32_t size, int32_t rank, int64_t *state) {
+    const mst_apply_iterator iterator = mst_apply_iterate(offer, size, rank);
+    *state = iterator.slice.state;
+    return is_one_bucket(offer) ? iterator.slice.end - iterator.slice.begin : mst_apply_portion(&offer->layout, size, rank);
+}
+
+/* Segments and slices both ascend: the one that ends first is passed. */
 bool mst_apply_next(mst_apply_iterator *iterator, mst_apply_range *range) {
-    while (iterator->next < iterator->offer->segment_count && iterator->before < iterator->end) {
-        const mst_apply_segment *segment = &iterator->offer->segments[iterator->next++];
-        const int64_t before = iterator->before, after = before + segment->count;
-        if (segment->local) continue;
-        iterator->before = after;
-        const int64_t begin = before > iterator->begin ? before : iterator->begin, end = after < iterator->end ? after : iterator->end;
-        *range = (mst_apply_range){iterator->next - 1, begin - before, end - begin, begin};
+    const mst_apply_offer *offer = iterator->offer;
+    while (iterator->next < offer->segment_count) {
+        const mst_apply_segment *segment = &offer->segments[iterator->next];
+        const mst_apply_slice slice = iterator->slice;
+        const int64_t before = iterator->before, after = before + (segment->local ? 0 : segment->count);
+        const int64_t begin = before > slice.begin ? before : slice.begin, end = after < slice.end ? after : slice.end;
+        *range = (mst_apply_range){iterator->next, begin - before, end - begin, begin, slice.state + begin - slice.begin};
+        if (after <= slice.end) {
+            iterator->next++;
+            iterator->before = after;
+        } else if (!next_slice(iterator)) {
+            iterator->next = offer->segment_count;
+        }
         if (begin < end) return true;
     }
     return false;
@@ -54,6 +95,10 @@ const void *mst_apply_input(const mst_view *view, int32_t rank, int64_t shard, c
     return (const char *)view->requests[rank]->input + at * mst_view_element(view);
 }
 
+char *mst_apply_at(const mst_apply_offer *offer, char *vector, const mst_apply_range *range, int64_t element) {
+    return vector + (offer->segments[range->segment].offset + range->first) * element;
+}
+
 void mst_apply_join(const mst_view *view, mst_apply_iterator *iterator, mst_apply_range *range) {
     for (;;) {
         mst_apply_iterator peeked = *iterator;
@@ -69,102 +114,28 @@ void mst_apply_join(const mst_view *view, mst_apply_iterator *iterator, mst_appl
     }
 }
 
-/* ---- calling the rule ---- */
-
-static muster_status call(const mst_apply_offer *offer, muster_worker *worker, mst_apply_part part) {
-    part.before = part.after = mst_apply_parameter(offer, part.segment, part.first, muster_dtype_size(part.dtype));
-    return offer->function(offer->context, worker, &part);
-}
-
-/* Step by step on host memory, so that what the rule reads and writes is in the cache; at once
- * elsewhere. */
-static muster_status call_in_steps(const mst_apply_offer *offer, muster_worker *worker, mst_apply_part part) {
-    const int64_t element = muster_dtype_size(part.dtype), left = part.count,
-                  step = mst_device_is_host(worker->device) ? MST_APPLY_STEP / element : left;
-    const char *gradient = part.gradient;
-    for (int64_t at = 0; at < left; at += step) {
-        mst_apply_part of_step = part;
-        of_step.first += at;
-        of_step.state += at;
-        of_step.count = left - at < step ? left - at : step;
-        of_step.gradient = gradient + at * element;
-        MUSTER_TRY(call(offer, worker, of_step));
-    }
-    return MUSTER_OK;
-}
-
-muster_status mst_apply_call(const mst_view *view, muster_worker *worker, const mst_apply_range *range, const void *gradient) {
-    int64_t begin, end;
-    mst_view_portion(view, view->rank, &begin, &end);
-    return call(mst_view_offer(view, view->rank), worker,
-                (mst_apply_part){.segment = range->segment,
-                                 .dtype = mst_view_own(view)->dtype,
-                                 .first = range->first,
-                                 .count = range->count,
-                                 .state = range->at - begin,
-                                 .gradient = gradient});
-}
-
-muster_status mst_apply_sums(const mst_view *view, muster_worker *worker, const void *sums) {
-    int64_t begin, end;
-    mst_apply_range range;
-    mst_view_portion(view, view->rank, &begin, &end);
-    mst_apply_iterator iterator = mst_apply_iterate(mst_view_offer(view, view->rank), begin, end);
-    while (mst_apply_next(&iterator, &range))
-        MUSTER_TRY(mst_apply_call(view, worker, &range, (const char *)sums + (range.at - begin) * mst_view_element(view)));
-    return MUSTER_OK;
-}
-
-static muster_status apply_locals(const mst_apply_offer *offer, muster_worker *worker, muster_dtype dtype, int64_t state) {
-    for (int32_t i = 0; i < offer->segment_count; i++) {
-        const mst_apply_segment *segment = &offer->segments[i];
-        if (!segment->local) continue;
-        MUSTER_TRY(call_in_steps(
-            offer, worker,
-            (mst_apply_part){.segment = i, .dtype = dtype, .count = segment->count, .state = state, .gradient = segment->gradient}));
-        state += segment->count;
-    }
-    return MUSTER_OK;
-}
-
-muster_status mst_apply_locals(const mst_view *view, muster_worker *worker) {
-    int64_t begin, end;
-    mst_view_portion(view, view->rank, &begin, &end);
-    return apply_locals(mst_view_offer(view, view->rank), worker, mst_view_own(view)->dtype, end - begin);
-}
-
-/* ---- one rank ---- */
-
-static muster_status apply_alone(muster_worker *worker, const mst_request *request) {
-    const mst_apply_offer *offer = request->apply;
-    const int64_t element = muster_dtype_size(request->dtype);
-    int64_t state = 0;
-    for (int32_t i = 0; i < offer->segment_count; i++) {
-        const mst_apply_segment *segment = &offer->segments[i];
-        if (segment->local) continue;
-        MUSTER_TRY(call_in_steps(offer, worker,
-                                 (mst_apply_part){.segment = i,
-                                                  .dtype = request->dtype,
-                                                  .count = segment->count,
-                                                  .state = state,
-                                                  .gradient = mst_at(request->input, segment->offset * element)}));
-        state += segment->count;
-    }
-    return apply_locals(offer, worker, request->dtype, state);
-}
-
-muster_status mst_apply_alone(muster_communicator *communicator, muster_worker *worker, const mst_request *request) {
-    mst_member *member = &communicator->members[0];
-    const uint64_t event = mst_record_begin(&worker->recorder, MST_EVENT_COLLECTIVE, mst_collective_name(request->collective),
-                                            ++worker->sequence, mst_request_input_bytes(request));
-    member->apply_tag = worker->sequence;
-    atomic_store_explicit(&member->apply_written, member->apply_tag, memory_order_relaxed);
-    muster_status status = apply_alone(worker, request);
-    mst_record_end(&worker->recorder, event);
-    return status;
-}
-
 /* ---- do the tables match? ---- */
+
+enum { PHASE_TEXT = 48 };
+static const char *phase_text(const mst_apply_offer *offer, char text[PHASE_TEXT]) {
+    static const char *const names[] = {"the whole step", "the sums of all buckets", "the end of the step"};
+    if (is_one_bucket(offer))
+        snprintf(text, PHASE_TEXT, "the sums of bucket %d", (int)offer->bucket);
+    else
+        snprintf(text, PHASE_TEXT, "%s", names[offer->phase]);
+    return text;
+}
+
+static muster_status buckets_differ(const mst_apply_offer *a, const mst_apply_offer *b, const char *zero, const char *other) {
+    if (a->layout.bucket_count != b->layout.bucket_count)
+        return mst_error(MUSTER_INVALID_ARGUMENT, "all_reduce_apply: buckets: expected as many as %s, %d, received %d of %s", zero,
+                         (int)a->layout.bucket_count, (int)b->layout.bucket_count, other);
+    for (int32_t i = 0; i < a->layout.bucket_count; i++)
+        if (a->layout.bucket_ends[i] != b->layout.bucket_ends[i])
+            return mst_error(MUSTER_INVALID_ARGUMENT, "all_reduce_apply: bucket %d: expected its end at %lld as on %s, received %lld of %s",
+                             (int)i, (long long)a->layout.bucket_ends[i], zero, (long long)b->layout.bucket_ends[i], other);
+    return MUSTER_OK;
+}
 
 static muster_status tables_differ(const muster_communicator *communicator, const mst_view *view, int32_t rank) {
     const mst_apply_offer *a = mst_view_offer(view, 0), *b = mst_view_offer(view, rank);
@@ -174,6 +145,12 @@ static muster_status tables_differ(const muster_communicator *communicator, cons
     if (a->segment_count != b->segment_count)
         return mst_error(MUSTER_INVALID_ARGUMENT, "all_reduce_apply: segments: expected as many as %s, %d, received %d of %s", zero,
                          a->segment_count, b->segment_count, other);
+    if (a->phase != b->phase || a->bucket != b->bucket) {
+        char one[PHASE_TEXT], two[PHASE_TEXT];
+        return mst_error(MUSTER_INVALID_ARGUMENT, "all_reduce_apply: expected %s as on %s, received %s of %s", phase_text(a, one), zero,
+                         phase_text(b, two), other);
+    }
+    MUSTER_TRY(buckets_differ(a, b, zero, other));
     for (int32_t i = 0; i < a->segment_count; i++) {
         const mst_apply_segment *x = &a->segments[i], *y = &b->segments[i];
         if (x->local != y->local)

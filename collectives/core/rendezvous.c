@@ -80,7 +80,8 @@ static muster_status leave(const mst_batch *b, muster_status status) {
 
 /* From here on a failure may leave parameters undefined. */
 static void note_writes(const mst_batch *b) {
-    if (mst_request_applies(b->requests)) atomic_store_explicit(&b->member->apply_written, b->tag, memory_order_release);
+    if (mst_request_applies(b->requests) && b->requests->apply->phase != MST_APPLY_SUM)
+        atomic_store_explicit(&b->member->apply_written, b->tag, memory_order_release);
 }
 
 static muster_status serve_alone(mst_batch *b, const mst_transport *transport) {

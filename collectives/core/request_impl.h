@@ -39,12 +39,16 @@ typedef struct mst_momentum {
 typedef struct mst_apply_offer {
     const mst_apply_segment *segments;
     int32_t segment_count;
+    uint8_t phase;  /* mst_apply_phase */
+    int32_t bucket; /* of the phase SUM, or MST_APPLY_ALL_BUCKETS */
+    mst_apply_layout layout;
     int64_t length; /* elements of one vector of gradients */
     uint64_t table; /* equal for tables that match */
     /* NULL, or host memory for the whole shared vector, where the new values of other ranks'
-     * pieces go instead of the parameters */
+     * portions go instead of the parameters */
     char *staged;
     /* only for its own rank */
+    char *gradients; /* as the caller gave them, where SUM writes and FINISH reads */
     mst_apply_function function;
     void *context;
 } mst_apply_offer;
@@ -87,6 +91,10 @@ static inline const mst_momentum *mst_request_momentum(const mst_request *reques
     return request->collective == MST_ALL_REDUCE_AXPY ? request->momentum : NULL;
 }
 static inline bool mst_request_applies(const mst_request *request) { return request->collective == MST_ALL_REDUCE_APPLY; }
+/* Is it the phase of an apply in which no rank reads the gradients of another? */
+static inline bool mst_request_finishes(const mst_request *request) {
+    return mst_request_applies(request) && request->apply->phase == MST_APPLY_FINISH;
+}
 /* The number of vectors that this rank contributes to a reduction. */
 static inline int64_t mst_request_shards(const mst_request *request) {
     return request->collective == MST_ALL_REDUCE || mst_request_applies(request) ? request->shards : 1;

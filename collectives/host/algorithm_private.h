@@ -19,7 +19,7 @@ enum {
  * do, so no rank has to wait until the others have left. Other ranks do not access its output.
  *
  * COPY: a copy of the input in staging memory. Other ranks do not access its output, except in an
- * all_reduce_apply, where the states of a rank allow it only its own piece. */
+ * all_reduce_apply, where the states of a rank allow it only its own portion. */
 typedef enum { MST_OFFER_TENSORS, MST_OFFER_SLOT, MST_OFFER_COPY } mst_offer;
 
 /* The sizes of input for which an algorithm is selected: one limit if every rank has a core of its
@@ -36,8 +36,10 @@ typedef struct mst_range {
 /* How this rank serves an all_reduce_apply. */
 typedef struct mst_apply_use {
     muster_worker *worker;
-    /* NULL, or memory for the sums of this rank's piece, one behind the other: then nothing else
-     * is done with them. */
+    /* Of a rank on a device, whose sums are only written to `sums`, and which does the rest there. Of
+     * a whole step that is a vector as long as the shared one; in the phase SUM one with the offsets
+     * of the gradients. */
+    bool on_device;
     char *sums;
     muster_status status; /* of the rule */
 } mst_apply_use;

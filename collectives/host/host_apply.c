@@ -71,7 +71,9 @@ static const void *single_input(const mst_view *view, const mst_apply_range *ran
 
 static muster_status apply_step(const mst_view *view, mst_host_sum sum, const mst_apply_range *range, bool single, bool past_cache) {
     const void *gradient = view->chunk;
-    if (single)
+    if (mst_view_offer(view, view->rank)->phase == MST_APPLY_FINISH)
+        gradient = mst_apply_kept(view, range);
+    else if (single)
         gradient = single_input(view, range);
     else
         sum(view, range, view->chunk);
@@ -80,31 +82,42 @@ static muster_status apply_step(const mst_view *view, mst_host_sum sum, const ms
     return MUSTER_OK;
 }
 
+/* In the phase SUM the sum goes where an input lies, which is read only when its turn comes: so it is
+ * made in the chunk. */
+static muster_status keep_step(const mst_view *view, mst_host_sum sum, const mst_apply_range *range) {
+    const mst_apply_offer *offer = mst_view_offer(view, view->rank);
+    const int64_t element = mst_view_element(view);
+    const mst_apply_use *use = view->apply;
+    if (offer->phase == MST_APPLY_WHOLE) return sum(view, range, use->sums + range->at * element), MUSTER_OK;
+    sum(view, range, view->chunk);
+    memcpy(mst_apply_at(offer, use->on_device ? use->sums : offer->gradients, range, element), view->chunk,
+           (size_t)(range->count * element));
+    return use->on_device ? MUSTER_OK : mst_apply_call(view, use->worker, range, view->chunk);
+}
+
+static bool only_sums(const mst_view *view) { return view->apply->on_device || mst_view_offer(view, view->rank)->phase == MST_APPLY_SUM; }
+
 static muster_status apply_portion(const mst_view *view, mst_host_sum sum, bool past_cache) {
-    const int64_t element = mst_view_element(view), step = MST_APPLY_STEP / element;
+    const int64_t step = MST_APPLY_STEP / mst_view_element(view);
     const bool single = mst_view_shards(view) == 1;
-    int64_t begin, end;
     mst_apply_range range;
-    mst_view_portion(view, view->rank, &begin, &end);
-    mst_apply_iterator iterator = mst_apply_iterate(mst_view_offer(view, view->rank), begin, end);
+    mst_apply_iterator iterator = mst_view_iterate(view, view->rank);
     while (mst_apply_next(&iterator, &range)) {
         for (int64_t at = 0; at < range.count; at += step) {
             mst_apply_range of_step = range;
             of_step.first += at;
             of_step.at += at;
+            of_step.state += at;
             of_step.count = range.count - at < step ? range.count - at : step;
-            if (view->apply->sums)
-                sum(view, &of_step, view->apply->sums + (of_step.at - begin) * element);
-            else
-                MUSTER_TRY(apply_step(view, sum, &of_step, single, past_cache));
+            MUSTER_TRY(only_sums(view) ? keep_step(view, sum, &of_step) : apply_step(view, sum, &of_step, single, past_cache));
         }
     }
     return MUSTER_OK;
 }
 
 void mst_host_apply(const mst_view *view, mst_host_sum sum) {
-    const bool past_cache = !view->apply->sums && view->size > 1 && mst_stores_stream(view->stores);
+    const bool past_cache = !only_sums(view) && view->size > 1 && mst_stores_stream(view->stores);
     view->apply->status = apply_portion(view, sum, past_cache);
     if (past_cache) mst_stream_end();
-    if (view->apply->status == MUSTER_OK && !view->apply->sums) view->apply->status = mst_apply_locals(view, view->apply->worker);
+    if (view->apply->status == MUSTER_OK && !view->apply->on_device) view->apply->status = mst_apply_locals(view, view->apply->worker);
 }

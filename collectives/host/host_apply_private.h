@@ -10,7 +10,8 @@
 typedef void (*mst_host_sum)(const mst_view *view, const mst_apply_range *range, void *to);
 
 /* Each rank applies the rule to its portion, step by step, and writes the new values into the
- * parameters of all ranks. With view->apply->sums it only sums. */
+ * parameters of all ranks. In the phase SUM, and for a rank on a device, it only sums; in the phase
+ * FINISH it sums nothing. */
 void mst_host_apply(const mst_view *view, mst_host_sum sum);
 /* Sums by the fast loops. */
 void mst_combine_sum(const mst_view *view, const mst_apply_range *range, void *to);

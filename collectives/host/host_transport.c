@@ -71,13 +71,14 @@ static muster_status host_prepare(mst_batch *batch) {
     for (int32_t i = 0; i < batch->count; i++) {
         const int32_t algorithm = mst_host_select(batch, i, batch->count > 1);
         batch->offered[i].algorithm = (uint8_t)algorithm;
-        if (mst_algorithm_at(algorithm)->offer == MST_OFFER_COPY) copies += mst_staging_bytes(mst_request_input_bytes(&batch->requests[i]));
+        if (mst_algorithm_at(algorithm)->offer == MST_OFFER_COPY && !mst_request_finishes(&batch->requests[i]))
+            copies += mst_staging_bytes(mst_request_input_bytes(&batch->requests[i]));
     }
     if (copies > 0) MUSTER_TRY(mst_staging_begin(&member->staging, copies));
     for (int32_t i = 0; i < batch->count; i++) {
         const mst_offer offer = mst_algorithm_at(batch->offered[i].algorithm)->offer;
         const int64_t bytes = mst_request_input_bytes(&batch->requests[i]);
-        if (offer == MST_OFFER_TENSORS) continue;
+        if (offer == MST_OFFER_TENSORS || mst_request_finishes(&batch->requests[i])) continue;
         char *copy = offer == MST_OFFER_SLOT ? mst_host_offer_slot(batch, i, member) : mst_staging_take(&member->staging, bytes);
         if (bytes > 0) memcpy(copy, batch->requests[i].input, (size_t)bytes);
         if (batch->requests[i].input) batch->offered[i].input = copy;

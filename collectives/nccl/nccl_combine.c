@@ -2,6 +2,7 @@
  * kernel of p2p combines them in rank order, and NCCL distributes the results. */
 #include "nccl_issue_private.h"
 
+#include "core/apply_private.h"
 #include "p2p/p2p_reduce_private.h"
 
 /* The elements that rank r combines. */
@@ -23,13 +24,11 @@ static range range_of(const mst_view *view, int32_t rank) {
     return segment_of(r, view->size, rank);
 }
 
-/* A rank that has no output in a reduce needs staging memory for its segment of the result; so does
- * each rank in an all_reduce_apply. */
-static bool needs_result(const mst_request *r, int32_t rank) {
-    return (r->collective == MST_REDUCE && rank != r->root) || mst_request_applies(r);
-}
+/* A rank that has no output in a reduce needs staging memory for its segment of the result. */
+static bool needs_result(const mst_request *r, int32_t rank) { return r->collective == MST_REDUCE && rank != r->root; }
 
 int64_t mst_nccl_slots_bytes(const mst_view *view) {
+    if (mst_request_applies(mst_view_own(view))) return mst_nccl_apply_bytes(view);
     const mst_request *r = mst_view_own(view);
     const int64_t vector = mst_device_staging_bytes(range_of(view, view->rank).count * mst_view_element(view));
     return vector * (mst_view_shards(view) - mst_request_shards(r) + needs_result(r, view->rank));
@@ -38,7 +37,10 @@ int64_t mst_nccl_slots_bytes(const mst_view *view) {
 int64_t mst_nccl_expected_bytes(const muster_communicator *communicator, int32_t rank, const mst_request *r) {
     if (!mst_nccl_combines(r)) return 0;
     const int64_t element = muster_dtype_size(r->dtype);
-    int64_t count = r->collective == MST_REDUCE_SCATTER ? r->output_count : segment_of(r, communicator->size, rank).count;
+    int64_t state, count = r->collective == MST_REDUCE_SCATTER ? r->output_count
+                           : mst_request_applies(r)            ? mst_apply_extent(r->apply, communicator->size, rank, &state)
+                                                               : segment_of(r, communicator->size, rank).count;
+    if (mst_request_finishes(r)) return 0;
     const bool native = mst_request_shards(r) == 1 && mst_nccl_sums(r, communicator->world->fixed_order);
     return native ? 0 : mst_device_staging_bytes(count * element) * (mst_request_shards(r) * communicator->size + 1);
 }

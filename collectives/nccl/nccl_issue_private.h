@@ -40,6 +40,7 @@ muster_status mst_nccl_combine(const mst_nccl_issue *c, const mst_view *view, ch
 muster_status mst_nccl_spread(const mst_nccl_issue *c, const mst_view *view, char *slots);
 
 /* nccl_apply.c: what these three do for an all_reduce_apply; the rule follows the sums. */
+int64_t mst_nccl_apply_bytes(const mst_view *view);
 muster_status mst_nccl_apply_exchange(const mst_nccl_issue *c, const mst_view *view, char *slots);
 muster_status mst_nccl_apply_rule(const mst_nccl_issue *c, const mst_view *view, char *slots);
 muster_status mst_nccl_apply_spread(const mst_nccl_issue *c, const mst_view *view);

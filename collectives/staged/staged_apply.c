@@ -12,20 +12,43 @@ static mst_device_staging *sums_of(const muster_communicator *communicator, cons
 
 static mst_apply_offer *own_offer(const mst_batch *batch) { return &batch->member->apply[batch->tag & 1]; }
 
-static int64_t vector_bytes(const mst_request *request) { return request->output_count * muster_dtype_size(request->dtype); }
+/* Of the shared vector in host memory, which a phase that writes parameters needs. */
+static int64_t vector_bytes(const mst_request *request) {
+    return request->apply->phase == MST_APPLY_SUM ? 0 : request->output_count * muster_dtype_size(request->dtype);
+}
 
-/* A copy of the gradients, the shared vector, and the sums on the device. */
-static muster_status take_device(const muster_communicator *communicator, muster_worker *worker, const mst_request *request) {
+/* The bytes of the gradients that the phase reads: those of one bucket, or all. */
+static void find_span(const mst_batch *batch, int64_t *begin, int64_t *end) {
+    const mst_request *request = batch->requests;
+    const mst_apply_offer *offer = own_offer(batch);
+    const int64_t element = muster_dtype_size(request->dtype);
+    mst_apply_iterator iterator = mst_apply_iterate(offer, 1, 0);
+    mst_apply_range range;
+    *begin = *end = 0;
+    if (offer->phase != MST_APPLY_SUM) {
+        *end = mst_request_finishes(request) ? 0 : mst_request_input_bytes(request);
+        return;
+    }
+    for (bool begun = false; mst_apply_next(&iterator, &range); begun = true) {
+        const int64_t at = (offer->segments[range.segment].offset + range.first) * element;
+        if (!begun) *begin = at;
+        *end = at + range.count * element;
+    }
+}
+
+/* Of the gradients `input` bytes, the shared vector, and the sums on the device. */
+static muster_status take_device(const muster_communicator *communicator, muster_worker *worker, const mst_request *request,
+                                 int64_t input) {
     const int32_t rank = mst_communicator_rank(communicator, worker);
-    int64_t begin, end;
-    mst_apply_portion(request->dtype, request->output_count, communicator->size, rank, &begin, &end);
-    MUSTER_TRY(mst_device_staging_begin(worker, sums_of(communicator, worker), (end - begin) * muster_dtype_size(request->dtype)));
+    const mst_apply_offer *offer = request->apply;
+    const int64_t sums = offer->phase == MST_APPLY_WHOLE ? mst_apply_portion(&offer->layout, communicator->size, rank) : 0;
+    MUSTER_TRY(mst_device_staging_begin(worker, sums_of(communicator, worker), sums * muster_dtype_size(request->dtype)));
     return mst_staging_begin(&mst_staged_members(communicator)[rank].staging,
-                             mst_staging_bytes(mst_request_input_bytes(request)) + mst_staging_bytes(vector_bytes(request)));
+                             mst_staging_bytes(input) + mst_staging_bytes(vector_bytes(request)));
 }
 
 muster_status mst_staged_apply_reserve(muster_communicator *communicator, muster_worker *worker, const mst_request *request) {
-    if (!mst_device_is_host(worker->device)) return take_device(communicator, worker, request);
+    if (!mst_device_is_host(worker->device)) return take_device(communicator, worker, request, mst_request_input_bytes(request));
     if (communicator->forced.algorithm != MST_ALGORITHM_reference) return MUSTER_OK;
     return mst_staging_begin(&mst_staged_members(communicator)[mst_communicator_rank(communicator, worker)].staging,
                              mst_staging_bytes(mst_request_input_bytes(request)));
@@ -33,17 +56,19 @@ muster_status mst_staged_apply_reserve(muster_communicator *communicator, muster
 
 static muster_status prepare_device(const mst_batch *batch, mst_staging *staging) {
     const mst_request *request = batch->requests;
-    const int64_t input = mst_request_input_bytes(request);
-    MUSTER_TRY(take_device(batch->communicator, batch->worker, request));
-    void *copy = mst_staging_take(staging, input);
+    int64_t begin, end;
+    find_span(batch, &begin, &end);
+    MUSTER_TRY(take_device(batch->communicator, batch->worker, request, end - begin));
+    char *copy = mst_staging_take(staging, end - begin);
     own_offer(batch)->staged = mst_staging_take(staging, vector_bytes(request));
-    if (request->input) batch->offered->input = copy;
-    return mst_staged_copy_out(batch->worker, copy, request->input, input);
+    if (request->input) batch->offered->input = (char *)((uintptr_t)copy - (uintptr_t)begin); /* where the vector would begin */
+    return mst_staged_copy_out(batch->worker, copy, mst_at(request->input, begin), end - begin);
 }
 
 static muster_status prepare_host(const mst_batch *batch, mst_staging *staging) {
     const int64_t bytes = mst_request_input_bytes(batch->requests);
-    if (mst_algorithm_at(batch->offered->algorithm)->offer == MST_OFFER_TENSORS || bytes == 0) return MUSTER_OK;
+    if (mst_algorithm_at(batch->offered->algorithm)->offer == MST_OFFER_TENSORS || bytes == 0 || mst_request_finishes(batch->requests))
+        return MUSTER_OK;
     MUSTER_TRY(mst_staging_begin(staging, mst_staging_bytes(bytes)));
     void *copy = mst_staging_take(staging, bytes);
     batch->offered->input = copy;
@@ -56,13 +81,12 @@ muster_status mst_staged_apply_prepare(const mst_batch *batch) {
     return mst_device_is_host(batch->worker->device) ? prepare_host(batch, staging) : prepare_device(batch, staging);
 }
 
-/* Copies the elements [begin, end) of the shared vector between this rank's parameters and its
- * staging memory. */
-static muster_status copy_parameters(const mst_batch *batch, int64_t begin, int64_t end, bool out) {
+/* Copies the portion of a rank between this rank's parameters and its staging memory. */
+static muster_status copy_parameters(const mst_batch *batch, int32_t rank, bool out) {
     mst_device *device = batch->worker->device;
     const mst_apply_offer *offer = own_offer(batch);
     const int64_t element = muster_dtype_size(batch->requests->dtype);
-    mst_apply_iterator iterator = mst_apply_iterate(offer, begin, end);
+    mst_apply_iterator iterator = mst_apply_iterate(offer, batch->communicator->size, rank);
     mst_apply_range range;
     while (mst_apply_next(&iterator, &range)) {
         void *parameter = mst_apply_parameter(offer, range.segment, range.first, element), *staged = offer->staged + range.at * element;
@@ -72,10 +96,10 @@ static muster_status copy_parameters(const mst_batch *batch, int64_t begin, int6
     return MUSTER_OK;
 }
 
-static void spread(const mst_batch *batch, const mst_view *view, int64_t begin, int64_t end) {
+static void spread(const mst_batch *batch, const mst_view *view) {
     const mst_apply_offer *offer = own_offer(batch);
     const int64_t element = mst_view_element(view);
-    mst_apply_iterator iterator = mst_apply_iterate(offer, begin, end);
+    mst_apply_iterator iterator = mst_view_iterate(view, view->rank);
     mst_apply_range range;
     while (mst_apply_next(&iterator, &range))
         for (int32_t r = 0; r < view->size; r++)
@@ -83,30 +107,60 @@ static void spread(const mst_batch *batch, const mst_view *view, int64_t begin, 
                 memcpy(mst_apply_output(view, r, &range), offer->staged + range.at * element, (size_t)(range.count * element));
 }
 
+/* Brings the sums to the device: those of a whole step one behind the other, in slices. */
+static muster_status copy_sums(const mst_batch *batch, const mst_view *view, char *on_device) {
+    const mst_apply_offer *offer = own_offer(batch);
+    const int64_t element = mst_view_element(view);
+    mst_apply_slice slice = {.next = 0};
+    while (mst_apply_next_slice(&offer->layout, view->size, view->rank, &slice))
+        MUSTER_TRY(mst_staged_copy_in(batch->worker, on_device + slice.state * element, offer->staged + slice.begin * element,
+                                      (slice.end - slice.begin) * element));
+    return MUSTER_OK;
+}
+
+/* The sums lie in this rank's copy of its gradients. */
+static muster_status keep_sums(const mst_batch *batch, const mst_view *view) {
+    mst_device *device = batch->worker->device;
+    const mst_apply_offer *offer = own_offer(batch);
+    const int64_t element = mst_view_element(view);
+    char *copy = (char *)(uintptr_t)batch->offered->input;
+    mst_apply_iterator iterator = mst_view_iterate(view, view->rank);
+    mst_apply_range range;
+    while (mst_apply_next(&iterator, &range))
+        MUSTER_TRY(device->memory->copy_in(device, mst_apply_kept(view, &range), mst_apply_at(offer, copy, &range, element),
+                                           range.count * element));
+    return mst_worker_sync(batch->worker);
+}
+
+static muster_status sum_on_device(const mst_batch *batch, const mst_view *view) {
+    MUSTER_TRY(mst_host_run(batch, mst_staged_members(batch->communicator), (char *)(uintptr_t)batch->offered->input));
+    MUSTER_TRY(keep_sums(batch, view));
+    MUSTER_TRY(mst_apply_sums(view, batch->worker, NULL));
+    return mst_apply_locals(view, batch->worker);
+}
+
 muster_status mst_staged_apply_run(const mst_batch *batch) {
     mst_host_member *members = mst_staged_members(batch->communicator);
     if (mst_device_is_host(batch->worker->device)) return mst_host_run(batch, members, NULL);
     const mst_view view = mst_batch_view(batch, 0);
-    const int64_t element = mst_view_element(&view);
-    int64_t begin, end;
-    mst_view_portion(&view, view.rank, &begin, &end);
-    char *sums = own_offer(batch)->staged + begin * element, *on_device = sums_of(batch->communicator, batch->worker)->memory;
-    MUSTER_TRY(mst_host_run(batch, members, sums));
-    MUSTER_TRY(mst_staged_copy_in(batch->worker, on_device, sums, (end - begin) * element));
+    const uint8_t phase = own_offer(batch)->phase;
+    char *on_device = phase == MST_APPLY_WHOLE ? sums_of(batch->communicator, batch->worker)->memory : NULL;
+    if (phase == MST_APPLY_SUM) return sum_on_device(batch, &view);
+    if (phase == MST_APPLY_WHOLE) {
+        MUSTER_TRY(mst_host_run(batch, members, own_offer(batch)->staged));
+        MUSTER_TRY(copy_sums(batch, &view, on_device));
+    }
     MUSTER_TRY(mst_apply_sums(&view, batch->worker, on_device));
     MUSTER_TRY(mst_apply_locals(&view, batch->worker));
-    MUSTER_TRY(copy_parameters(batch, begin, end, true));
+    MUSTER_TRY(copy_parameters(batch, view.rank, true));
     MUSTER_TRY(mst_worker_sync(batch->worker));
-    spread(batch, &view, begin, end);
+    spread(batch, &view);
     return MUSTER_OK;
 }
 
 muster_status mst_staged_apply_finish(const mst_batch *batch) {
-    const mst_request *request = batch->requests;
-    int64_t begin, end;
-    if (mst_device_is_host(batch->worker->device)) return MUSTER_OK;
-    mst_apply_portion(request->dtype, request->output_count, batch->communicator->size, batch->rank, &begin, &end);
-    MUSTER_TRY(copy_parameters(batch, 0, begin, false));
-    MUSTER_TRY(copy_parameters(batch, end, request->output_count, false));
+    if (mst_device_is_host(batch->worker->device) || own_offer(batch)->phase == MST_APPLY_SUM) return MUSTER_OK;
+    for (int32_t r = 0; r < batch->communicator->size; r++)
+        if (r != batch->rank) MUSTER_TRY(copy_parameters(batch, r, false));
     return mst_worker_sync(batch->worker);
 }

@@ -40,13 +40,15 @@ static muster_status check_server(const training *t, const apply_rank *a) {
                      own->served_transport, own->served_algorithm ? own->served_algorithm : "none");
 }
 
+/* One step in one pass, then one in two phases, then one whose sums are made bucket by bucket. */
 static muster_status train(muster_worker *w, const training *t, const apply_plan *plan) {
     apply_rank a;
     mst_worker_scratch_rewind(w);
     muster_status status = apply_open(&a, w, w->size, plan);
     for (int32_t s = 0; s < APPLY_STEPS && status == MUSTER_OK; s++) {
         status = apply_write_gradients(&a, s);
-        if (status == MUSTER_OK) status = apply_enter(&a, t->communicator);
+        if (status == MUSTER_OK && (s == 0 || plan->sharded)) status = apply_enter(&a, t->communicator);
+        if (status == MUSTER_OK && s > 0 && !plan->sharded) status = apply_enter_phases(&a, t->communicator, s > 1);
         if (status == MUSTER_OK) status = check_server(t, &a);
     }
     if (status == MUSTER_OK) status = apply_check(&a, APPLY_STEPS, NULL);
@@ -69,7 +71,8 @@ static muster_status train_all(muster_worker *w, void *argument) {
     for (int32_t d = MUSTER_F16; d <= MUSTER_F64; d++) {
         for (int32_t n = 0; n < COUNTS; n++) {
             for (int32_t kind = 0; kind < ALL_KINDS; kind++) {
-                const apply_plan plan = {(muster_dtype)d, counts[n], (apply_cut)(kind / 8), kind & 1, kind & 2, kind & 4};
+                const apply_plan plan = {(muster_dtype)d, counts[n], (apply_cut)(kind / 8), kind & 1,
+                                         kind & 2,        kind & 4,  (kind + n + d) % 2};
                 if (!runs(&plan, kind, n)) continue;
                 MUSTER_TRY(train(w, t, &plan));
                 run++;

@@ -3,6 +3,9 @@
 #include "base_check.h"
 #include "collectives_apply.h"
 #include "collectives_pool.h"
+#include "core/view_private.h"
+
+#include <stdlib.h>
 
 enum { RANKS = 8 };
 /* Around a cache line of f32, around the step of the host, around pages as the unit of portions. */
@@ -11,26 +14,50 @@ enum { COUNTS = sizeof counts / sizeof *counts };
 
 /* ---- portions ---- */
 
-static void test_pieces_cover_the_vector_and_may_be_empty(void **state) {
+/* How often each element of the vector is in a portion. The states of a portion go on without a gap,
+ * and every slice is a segment of its bucket. */
+static void count_elements(const mst_apply_layout *layout, int32_t size, uint8_t *found) {
+    for (int32_t r = 0; r < size; r++) {
+        const mst_apply_segment segments[] = {{.count = layout->count}, {.count = 5, .local = true}};
+        mst_apply_slice slice = {.next = 0};
+        int64_t states = 0;
+        int32_t slices = 0;
+        for (; mst_apply_next_slice(layout, size, r, &slice); slices++) {
+            const int64_t from = layout->bucket_count && slices ? layout->bucket_ends[slices - 1] : 0,
+                          to = layout->bucket_count ? layout->bucket_ends[slices] : layout->count;
+            int64_t begin, end;
+            mst_segment(to - from, muster_dtype_size(layout->dtype), size, r, &begin, &end);
+            assert_int_equal(slice.begin, from + begin);
+            assert_int_equal(slice.end, from + end);
+            assert_int_equal(slice.state, states);
+            states += end - begin;
+            for (int64_t i = slice.begin; i < slice.end; i++) found[i]++;
+        }
+        assert_int_equal(slices, layout->bucket_count ? layout->bucket_count : 1);
+        assert_int_equal(mst_apply_portion(layout, size, r), states);
+        assert_int_equal(mst_apply_states(layout, segments, 2, size, r), states + 5);
+    }
+}
+
+static void test_portions_cover_the_vector_and_may_be_empty(void **state) {
     (void)state;
+    int32_t cases = 0;
     for (int32_t size = 1; size <= RANKS; size++) {
         for (int32_t n = 0; n < COUNTS; n++) {
-            int64_t begin, end, next = 0;
-            for (int32_t r = 0; r < size; r++, next = end) {
-                mst_apply_portion(MUSTER_F32, counts[n], size, r, &begin, &end);
-                assert_int_equal(begin, next);
-                assert_true(end >= begin);
-                const mst_apply_segment segments[] = {{.count = counts[n]}, {.count = 5, .local = true}};
-                assert_int_equal(mst_apply_states(MUSTER_F32, segments, 2, size, r), end - begin + 5);
+            const int64_t ends[] = {0, counts[n] / 3, counts[n] / 3, counts[n]};
+            for (int32_t buckets = 0; buckets <= 4; buckets += 4, cases++) {
+                const mst_apply_layout layout = {MUSTER_F32, counts[n], buckets ? ends : NULL, buckets};
+                uint8_t *found = calloc((size_t)counts[n] + 1, 1);
+                count_elements(&layout, size, found);
+                for (int64_t i = 0; i < counts[n]; i++) assert_int_equal(found[i], 1);
+                free(found);
             }
-            assert_int_equal(next, counts[n]);
         }
     }
-    int64_t begin, end; /* a cache line is not divided */
-    mst_apply_portion(MUSTER_F32, 9, 8, 0, &begin, &end);
-    assert_int_equal(end - begin, 0);
-    mst_apply_portion(MUSTER_F32, 9, 8, 7, &begin, &end);
-    assert_int_equal(end - begin, 9);
+    assert_int_equal(cases, 2 * RANKS * COUNTS);
+    const mst_apply_layout nine = {.dtype = MUSTER_F32, .count = 9}; /* a cache line is not divided */
+    assert_int_equal(mst_apply_portion(&nine, 8, 0), 0);
+    assert_int_equal(mst_apply_portion(&nine, 8, 7), 9);
 }
 
 /* ---- memory ---- */
@@ -38,15 +65,17 @@ static void test_pieces_cover_the_vector_and_may_be_empty(void **state) {
 static int64_t allocations_between[RANKS];
 
 static muster_status train_again(muster_worker *w, void *argument) {
-    const apply_plan plan = {MUSTER_F32, 5000, APPLY_FEW, true, false, false};
+    const apply_plan plan = {MUSTER_F32, 5000, APPLY_FEW, true, false, false, true};
     apply_rank a;
     (void)argument;
     muster_status status = apply_open(&a, w, w->size, &plan);
     if (status == MUSTER_OK) status = apply_write_gradients(&a, 0);
     if (status == MUSTER_OK) status = apply_enter(&a, NULL);
+    for (int i = 0; i < 2 && status == MUSTER_OK; i++) status = apply_enter_phases(&a, NULL, i);
     if (status == MUSTER_OK) status = muster_worker_barrier(w, NULL);
     const int64_t before = mst_memory_count();
     for (int i = 0; i < 3 && status == MUSTER_OK; i++) status = apply_enter(&a, NULL);
+    for (int i = 0; i < 2 && status == MUSTER_OK; i++) status = apply_enter_phases(&a, NULL, i);
     if (status == MUSTER_OK) status = muster_worker_barrier(w, NULL);
     allocations_between[w->rank] = mst_memory_count() - before;
     if (status == MUSTER_OK) status = muster_worker_barrier(w, NULL);
@@ -84,13 +113,14 @@ static void fill_device(mst_device *device, filling *f) {
 }
 
 static muster_status train_reserved(muster_worker *w, void *argument) {
-    const apply_plan plan = {MUSTER_F32, 50000, APPLY_FEW, true, false, false};
+    const apply_plan plan = {MUSTER_F32, 50000, APPLY_FEW, true, false, false, true};
     const bool on_host = mst_device_is_host(w->device), counted = collectives_devices() == COLLECTIVES_HOST_AND_DISCRETE;
     filling f = {.count = 0};
     apply_rank a;
     muster_status status = apply_open(&a, w, w->size, &plan);
     if (status == MUSTER_OK) status = apply_write_gradients(&a, 0);
-    if (status == MUSTER_OK && *(bool *)argument) status = mst_worker_reserve_apply(w, MUSTER_F32, plan.count, a.length);
+    const mst_apply_layout layout = {MUSTER_F32, plan.count, a.bucket_ends, APPLY_BUCKETS};
+    if (status == MUSTER_OK && *(bool *)argument) status = mst_worker_reserve_apply(w, &layout, a.length);
     if (status == MUSTER_OK) status = muster_worker_barrier(w, NULL);
     if (!counted && !on_host) fill_device(w->device, &f);
     if (status == MUSTER_OK) status = muster_worker_barrier(w, NULL);
@@ -132,7 +162,7 @@ static void test_a_call_after_the_reserve_allocates_nothing(void **state) {
 /* At each of its calls once, on a rank alone. What is not marked is as it was; what has no elements
  * is not marked. */
 static muster_status fail_at_each_call(muster_worker *w, void *argument) {
-    const apply_plan plan = {MUSTER_F32, 5000, APPLY_FEW, true, false, false};
+    const apply_plan plan = {MUSTER_F32, 5000, APPLY_FEW, true, false, false, false};
     apply_rank a;
     muster_status status = apply_open(&a, w, 1, &plan);
     for (int32_t k = 1; status == MUSTER_OK; k++) {
@@ -163,7 +193,7 @@ static void test_a_rule_that_fails_leaves_what_is_not_marked(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_pieces_cover_the_vector_and_may_be_empty),
+        cmocka_unit_test(test_portions_cover_the_vector_and_may_be_empty),
         cmocka_unit_test(test_a_call_of_the_same_sizes_allocates_nothing),
         cmocka_unit_test(test_a_call_after_the_reserve_allocates_nothing),
         cmocka_unit_test(test_a_rule_that_fails_leaves_what_is_not_marked),

@@ -98,13 +98,20 @@ static muster_status scratch(apply_rank *a, int64_t count, muster_tensor *made) 
     return made->dtype ? MUSTER_OK : a->worker->scratch_status;
 }
 
+static mst_apply_layout layout_of(const apply_rank *a) {
+    return (mst_apply_layout){a->plan.dtype, a->plan.count, a->plan.buckets ? a->bucket_ends : NULL, a->plan.buckets ? APPLY_BUCKETS : 0};
+}
+
 muster_status apply_open(apply_rank *a, muster_worker *worker, int32_t size, const apply_plan *plan) {
     *a = (apply_rank){.worker = worker, .plan = *plan, .size = size};
     a->segments = calloc((size_t)most_segments(plan), sizeof *a->segments);
     a->undefined = calloc((size_t)most_segments(plan), sizeof *a->undefined);
     int64_t local_count, shards = shards_of(a, worker->rank);
+    const int64_t ends[APPLY_BUCKETS] = {plan->count / 7, plan->count / 7, plan->count / 3 * 2, plan->count};
+    memcpy(a->bucket_ends, ends, sizeof ends);
     make_table(a, &local_count);
-    a->state_count = mst_apply_states(plan->dtype, a->segments, a->segment_count, size, worker->rank) + 2;
+    const mst_apply_layout layout = layout_of(a);
+    a->state_count = mst_apply_states(&layout, a->segments, a->segment_count, size, worker->rank) + 2;
     a->stated = malloc((size_t)a->state_count * sizeof *a->stated);
     a->values = calloc((size_t)(2 * (a->memory_count + a->state_count + 4 * (a->length + 4) + 6000)), sizeof(double));
     MUSTER_TRY(scratch(a, shards * a->length, &a->flat));
@@ -208,6 +215,8 @@ mst_apply_request apply_request_of(apply_rank *a) {
     return (mst_apply_request){.gradients = a->flat,
                                .segments = a->segments,
                                .segment_count = a->segment_count,
+                               .bucket_ends = a->plan.buckets ? a->bucket_ends : NULL,
+                               .bucket_count = a->plan.buckets ? APPLY_BUCKETS : 0,
                                .function = rule,
                                .context = a,
                                .undefined = a->undefined};
@@ -216,6 +225,38 @@ mst_apply_request apply_request_of(apply_rank *a) {
 muster_status apply_enter(apply_rank *a, muster_communicator *communicator) {
     const mst_apply_request request = apply_request_of(a);
     return mst_worker_all_reduce_apply(a->worker, communicator, &request);
+}
+
+/* Of the phase SUM: elements, of which the function must not write the parameters. */
+static muster_status visit(void *context, muster_worker *worker, const mst_apply_part *part) {
+    apply_rank *a = context;
+    if (worker != a->worker || part->before || part->after || !part->gradient)
+        return mst_error(MUSTER_USER, "visit: segment %d has other addresses", part->segment);
+    a->visited += part->count;
+    return MUSTER_OK;
+}
+
+static muster_status check_visited(const apply_rank *a, const char *what) {
+    const mst_apply_layout layout = layout_of(a);
+    const int64_t expected = mst_apply_states(&layout, a->segments, a->segment_count, a->size, a->worker->rank);
+    if (a->visited == expected) return MUSTER_OK;
+    return mst_error(MUSTER_USER, "%s: expected %lld elements, received %lld", what, (long long)expected, (long long)a->visited);
+}
+
+muster_status apply_enter_phases(apply_rank *a, muster_communicator *communicator, bool by_bucket) {
+    const mst_apply_request finish = apply_request_of(a);
+    mst_apply_request sum = finish;
+    sum.function = visit;
+    a->visited = 0;
+    if (by_bucket && a->plan.buckets)
+        for (int32_t b = APPLY_BUCKETS - 1; b >= 0; b--) MUSTER_TRY(mst_worker_apply_sum(a->worker, communicator, &sum, b));
+    else
+        MUSTER_TRY(mst_worker_apply_sum(a->worker, communicator, &sum, by_bucket ? 0 : MST_APPLY_ALL_BUCKETS));
+    MUSTER_TRY(check_visited(a, "sum"));
+    a->visited = 0;
+    MUSTER_TRY(mst_worker_apply_visit(a->worker, communicator, &sum));
+    MUSTER_TRY(check_visited(a, "visit"));
+    return mst_worker_apply_finish(a->worker, communicator, &finish);
 }
 
 /* ---- what came out ---- */

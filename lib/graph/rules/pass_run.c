@@ -54,7 +54,8 @@ muster_status mst_pass_reserve(muster_worker *worker, const mst_graph_program *p
             bytes += (muster_tensor_bytes(*parameter) + PASS_ALIGNMENT - 1) / PASS_ALIGNMENT * PASS_ALIGNMENT;
             if (mst_pass_is_shared(program, &pass->rules[end])) shared += muster_tensor_count(*parameter);
         }
-        MUSTER_TRY(mst_worker_reserve_apply(worker, dtype, shared, bytes / muster_dtype_size(dtype)));
+        const mst_apply_layout layout = {.dtype = dtype, .count = shared};
+        MUSTER_TRY(mst_worker_reserve_apply(worker, &layout, bytes / muster_dtype_size(dtype)));
     }
     return MUSTER_OK;
 }

@@ -47,9 +47,11 @@ muster_status mst_pass_join_state(const mst_graph_program *program, const mst_up
     char *all = mst_alloc((size_t)(2 * count * size) + 1), *one = all + count * size;
     if (!all) return mst_out_of_memory(where, 2 * count * size);
     muster_status status = MUSTER_OK;
+    const mst_apply_layout layout = {.dtype = mst_pass_dtype(program, rule), .count = length};
     for (int32_t r = 0; r < devices && status == MUSTER_OK; r++) {
-        int64_t begin, end;
-        mst_apply_portion(mst_pass_dtype(program, rule), length, devices, r, &begin, &end);
+        mst_apply_slice slice = {.next = 0};
+        (void)mst_apply_next_slice(&layout, devices, r, &slice); /* there is one bucket */
+        int64_t begin = slice.begin, end = slice.end;
         begin = begin < place ? place : begin;
         end = end > place + count ? place + count : end;
         if (begin >= end) continue;
