@@ -34,8 +34,11 @@ extern "C" {
  *   learning in deep linear neural networks", 2013). The value counts as a matrix of shape[0]
  *   rows, as in PyTorch. It is Q of the QR decomposition of the matrix of z in f64 (of its
  *   transpose where it has fewer rows than columns), with the signs that make R's diagonal
- *   positive. By Householder reflections on the caller's CPU: 4 m n^2 - 4/3 n^3 operations for m
- *   x n, m >= n.
+ *   positive. In the caller's thread: 4 m n^2 - 4/3 n^3 operations for m x n, m >= n. By dgeqrf and
+ *   dorgqr of the BLAS library (MUSTER_BLAS) where it has them, which is several times as fast,
+ *   else by loops of Muster's own. The last bits depend on that library, on its number of threads
+ *   where the runtime keeps that (keep_blas_threads), and on the processor; with the same ones they
+ *   are the same for all devices.
  * fan_in and fan_out are of the whole value: the size of in_axis or of out_axis, times the product
  * of the sizes of all axes but these two. The Glorot, He and orthogonal kinds take at least 2
  * dimensions (else SHAPE_MISMATCH). */

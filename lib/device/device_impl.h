@@ -340,11 +340,18 @@ typedef struct mst_blas {
     void (*daxpy)(int n, double alpha, const double *x, int incx, double *y, int incy);
     float (*sdot)(int n, const float *x, int incx, const float *y, int incy);
     double (*ddot)(int n, const double *x, int incx, const double *y, int incy);
+    /* LAPACK, column-major, by Fortran's convention. Both are NULL where the library lacks one. */
+    void (*dgeqrf)(const int *m, const int *n, double *a, const int *lda, double *tau, double *work, const int *lwork, int *info);
+    void (*dorgqr)(const int *m, const int *n, const int *k, double *a, const int *lda, const double *tau, double *work, const int *lwork,
+                   int *info);
     /* OpenBLAS's configuration, or why there is no BLAS */
     const char *description;
 } mst_blas;
 /* Reference counted. The first open without keep_threads sets OpenBLAS to one thread. */
 muster_status mst_blas_open(bool keep_threads);
+/* The same for a computation of the caller's own: a library that is open keeps its number of threads,
+ * whoever chose it. */
+muster_status mst_blas_use(void);
 /* The last close restores the number of threads that was found, if it is still 1. */
 void mst_blas_close(void);
 /* Never NULL. Its functions are NULL if there is no BLAS. */

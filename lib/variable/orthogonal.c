@@ -1,7 +1,6 @@
-/* Orthogonal matrices: Q of the QR decomposition of a matrix of normal numbers, by Householder
- * reflections. Columns lie contiguous. A block of columns takes each reflection while it is in the
- * cache, so that the reflections are read once per block and not once per column. The sums have an
- * order of their own: the bits depend on no BLAS and no number of threads. */
+/* Orthogonal matrices: Q of the QR decomposition of a matrix of normal numbers, by LAPACK, which
+ * OpenBLAS contains, or else by Householder reflections of our own. Columns lie contiguous. */
+#include "device_impl.h"
 #include "dtype_impl.h"
 #include "initialise_private.h"
 #include "op_impl.h"
@@ -16,6 +15,11 @@ typedef struct matrix {
     double *tau;    /* [n] H_j = 1 - tau v v', v_j is column j from its element j on */
     double *signs;  /* [n] of R's diagonal */
 } matrix;
+
+/* ---- without LAPACK ---- */
+
+/* A block of columns takes each reflection while it is in the cache, so that the reflections are
+ * read once per block and not once per column. */
 
 MST_CLONES static double dot(const double *x, const double *y, int64_t n) {
     double lanes[LANES] = {0}, sum = 0;
@@ -84,6 +88,51 @@ static void form_q(const matrix *c) {
     }
 }
 
+/* ---- with LAPACK ---- */
+
+/* Its integers have 32 bits. */
+static bool lapack_serves(const mst_blas *blas, const matrix *c) { return blas->dgeqrf && c->m * c->n <= INT32_MAX; }
+
+static muster_status lapack_failed(const char *where, const char *function, int info) {
+    return mst_error(MUSTER_INTERNAL, "%s: LAPACK: %s: expected it to take its arguments, received info %d", where, function, info);
+}
+
+static muster_status lapack_form_q(const mst_blas *blas, const matrix *c, const char *where) {
+    const int m = (int)c->m, n = (int)c->n, ask = -1;
+    double wanted[2] = {0};
+    int info = 0;
+    blas->dgeqrf(&m, &n, c->values, &m, c->tau, &wanted[0], &ask, &info);
+    blas->dorgqr(&m, &n, &n, c->values, &m, c->tau, &wanted[1], &ask, &info);
+    const int size = (int)(wanted[0] > wanted[1] ? wanted[0] : wanted[1]) + n;
+    double *work = mst_alloc_uninitialised((size_t)size * sizeof *work);
+    if (!work) return mst_out_of_memory(where, size * (int64_t)sizeof *work);
+    blas->dgeqrf(&m, &n, c->values, &m, c->tau, work, &size, &info);
+    muster_status status = info ? lapack_failed(where, "dgeqrf", info) : MUSTER_OK;
+    for (int64_t j = 0; j < c->n; j++) c->signs[j] = c->values[j * c->m + j] < 0 ? -1 : 1;
+    if (!info) blas->dorgqr(&m, &n, &n, c->values, &m, c->tau, work, &size, &info);
+    if (status == MUSTER_OK && info) status = lapack_failed(where, "dorgqr", info);
+    mst_free(work);
+    return status;
+}
+
+/* ---- both ---- */
+
+/* The columns become those of Q, but for their signs. A device of any kind takes the same way, so
+ * that the bits do not depend on it. */
+static muster_status make_q(const matrix *c, const char *where) {
+    MUSTER_TRY(mst_blas_use());
+    const mst_blas *blas = mst_blas_get();
+    muster_status status = MUSTER_OK;
+    if (lapack_serves(blas, c)) {
+        status = lapack_form_q(blas, c, where);
+    } else {
+        decompose(c);
+        form_q(c);
+    }
+    mst_blas_close();
+    return status;
+}
+
 /* to (n, m) = from (m, n) transposed, in tiles. */
 static void transpose(double *to, const double *from, int64_t m, int64_t n) {
     enum { TILE = 32 };
@@ -113,8 +162,7 @@ muster_status mst_draw_orthogonal(mst_draw *draw, const char *where, int64_t row
         const matrix c = {m, n, tall ? spare : draw->table, lists, lists + n};
         mst_random_numbers(draw->seed, 0, true, 0, 1, muster_f64(draw->table, count));
         if (tall) transpose(spare, draw->table, m, n);
-        decompose(&c);
-        form_q(&c);
+        status = make_q(&c, where);
         scale_columns(&c, gain);
         if (tall) transpose(draw->table, spare, n, m);
     }

@@ -1,7 +1,9 @@
 /* Initial values: each kind against numbers made from muster_philox4x32, its moments, the same bits
  * on every number and kind of devices and along every split, orthogonality, and refusals. */
 #include "base_check.h"
+#include "base_skip.h"
 #include "device_discrete.h"
+#include "device_impl.h"
 #include "muster/initialiser.h"
 #include "variable_impl.h"
 
@@ -260,6 +262,45 @@ static void check_orthogonal(muster_runtime *runtime, int64_t rows, int64_t colu
     assert_ok(muster_variable_destroy(v));
 }
 
+/* The matrix as it is made with this BLAS. NULL: the default one. */
+static double *orthogonal_by(const char *blas, const int64_t shape[2], bool *lapack) {
+    const muster_initialiser_options options = options_of(MUSTER_INITIALISER_ORTHOGONAL, 5);
+    double *q = calloc((size_t)(shape[0] * shape[1]), sizeof *q);
+    assert_non_null(q);
+    if (blas) setenv("MUSTER_BLAS", blas, 1);
+    muster_runtime *runtime = open_text("host:2");
+    muster_variable *v = create(runtime, MUSTER_F64, 2, shape);
+    assert_ok(mst_blas_use());
+    *lapack = mst_blas_get()->dgeqrf != NULL;
+    mst_blas_close();
+    assert_ok(muster_variable_initialise(v, &options));
+    assert_ok(muster_variable_get_whole(v, muster_f64(q, shape[0], shape[1])));
+    assert_ok(muster_runtime_close(runtime));
+    unsetenv("MUSTER_BLAS");
+    return q;
+}
+
+/* Both make the same matrix up to rounding, and other bits: so each is used. */
+static void lapack_and_own_loops_agree(void **state) {
+    (void)state;
+    const int64_t shapes[][2] = {{1, 1}, {9, 9}, {17, 16}, {16, 17}, {200, 150}, {150, 200}, {3, 400}};
+    int cases = 0, different = 0;
+    bool lapack, none;
+    for (size_t s = 0; s < sizeof shapes / sizeof *shapes; s++, cases++) {
+        double *a = orthogonal_by(NULL, shapes[s], &lapack), *b = orthogonal_by("none", shapes[s], &none);
+        double worst = 0;
+        for (int64_t i = 0; i < shapes[s][0] * shapes[s][1]; i++) worst = fmax(worst, fabs(a[i] - b[i]));
+        assert_false(none);
+        assert_true(worst < 1e-11);
+        different += worst > 0;
+        free(a);
+        free(b);
+    }
+    assert_int_equal(cases, 7);
+    if (!lapack) SKIP("no LAPACK in the BLAS of this machine");
+    assert_true(different >= 5);
+}
+
 static void orthogonal_matrices_are_orthogonal(void **state) {
     (void)state;
     const int64_t shapes[][2] = {{1, 1},   {1, 5},   {5, 1},  {2, 2},  {7, 7},   {8, 8},  {9, 9},
@@ -270,7 +311,6 @@ static void orthogonal_matrices_are_orthogonal(void **state) {
     float as_matrix[24], got[24];
     int cases = 0;
     for (size_t s = 0; s < sizeof shapes / sizeof *shapes; s++, cases++) check_orthogonal(runtime, shapes[s][0], shapes[s][1]);
-    assert_int_equal(cases, 13);
     muster_variable *v = create(runtime, MUSTER_F32, 3, kernel);
     assert_ok(muster_variable_initialise(v, &options));
     assert_ok(muster_variable_get(v, 0, muster_f32(got, 4, 3, 2)));
@@ -285,6 +325,13 @@ static void orthogonal_matrices_are_orthogonal(void **state) {
         const muster_initialiser_options any = options_of(kind, 0);
         assert_ok(muster_variable_initialise(v, &any));
     }
+    assert_ok(muster_runtime_close(runtime));
+    setenv("MUSTER_BLAS", "none", 1); /* by Muster's own loops */
+    runtime = open_text("host:1");
+    assert_null(mst_blas_get()->dgeqrf);
+    for (size_t s = 0; s < sizeof shapes / sizeof *shapes; s++, cases++) check_orthogonal(runtime, shapes[s][0], shapes[s][1]);
+    assert_int_equal(cases, 2 * 13);
+    unsetenv("MUSTER_BLAS");
     assert_ok(muster_runtime_close(runtime));
 }
 
@@ -400,6 +447,7 @@ int main(void) {
         cmocka_unit_test(numbers_have_their_moments),
         cmocka_unit_test(the_bits_depend_on_no_devices),
         cmocka_unit_test(orthogonal_matrices_are_orthogonal),
+        cmocka_unit_test(lapack_and_own_loops_agree),
         cmocka_unit_test(defaults_and_every_dtype_of_a_constant),
         cmocka_unit_test(bad_options_are_refused),
         cmocka_unit_test(failing_allocations_change_nothing),

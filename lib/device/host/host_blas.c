@@ -1,4 +1,4 @@
-/* OpenBLAS, opened at run time. Two lists hold every symbol that is called. */
+/* OpenBLAS, opened at run time. Lists hold every symbol that is called. */
 #include "device_impl.h"
 #include "own_thread_impl.h"
 
@@ -23,6 +23,11 @@ static const char default_soname[] = "libopenblas.so.0";
     X(daxpy, "cblas_daxpy")    \
     X(sdot, "cblas_sdot")      \
     X(ddot, "cblas_ddot")
+
+/* A library may be built without LAPACK. */
+#define LAPACK_SYMBOLS(X) \
+    X(dgeqrf, "dgeqrf_")  \
+    X(dorgqr, "dorgqr_")
 
 #define CONTROL_SYMBOLS(X)                         \
     X(get_config, "openblas_get_config")           \
@@ -70,8 +75,17 @@ static const char *find_symbols(void *handle) {
     if (!missing) missing = find_symbol(handle, symbol, &control.member);
     CALCULATION_SYMBOLS(FIND_IN_BLAS)
     CONTROL_SYMBOLS(FIND_IN_CONTROL)
+    const char *lacking = NULL;
+#define FIND_IN_LAPACK(member, symbol) \
+    if (!lacking) lacking = find_symbol(handle, symbol, &blas.member);
+    LAPACK_SYMBOLS(FIND_IN_LAPACK)
+    if (lacking) {
+        blas.dgeqrf = NULL;
+        blas.dorgqr = NULL;
+    }
 #undef FIND_IN_BLAS
 #undef FIND_IN_CONTROL
+#undef FIND_IN_LAPACK
     return missing;
 }
 
@@ -131,19 +145,23 @@ static muster_status open_first(void) {
     return library ? load(NULL) : mst_own_thread_run(load, NULL, "muster_runtime_open: OpenBLAS");
 }
 
-muster_status mst_blas_open(bool keep_threads) {
+static muster_status open_counted(bool keep_threads, bool keep_if_open) {
     pthread_mutex_lock(&lock);
+    const bool keep = keep_threads || (keep_if_open && opened_count > 0);
     const muster_status status = opened_count == 0 ? open_first() : MUSTER_OK;
     if (status == MUSTER_OK) opened_count++;
     /* The first open without keep_threads changes the setting, so that a runtime with keep_threads
      * does not keep the others from doing so. */
-    if (status == MUSTER_OK && !keep_threads && threads_found == 0 && control.set_num_threads) {
+    if (status == MUSTER_OK && !keep && threads_found == 0 && control.set_num_threads) {
         threads_found = control.get_num_threads();
         set_threads(1);
     }
     pthread_mutex_unlock(&lock);
     return status;
 }
+
+muster_status mst_blas_open(bool keep_threads) { return open_counted(keep_threads, false); }
+muster_status mst_blas_use(void) { return open_counted(false, true); }
 
 void mst_blas_close(void) {
     pthread_mutex_lock(&lock);
