@@ -336,8 +336,8 @@ static bool is_feasible(const muster_expr *node, const mst_distribution *operand
 }
 
 static void ways_compare(muster_worker *worker, play *p, const muster_expr *node, mst_distribution result) {
-    static const int32_t numbers_of_workers[] = {3, 2, 8};
-    const int32_t numbers = on_gpus() && !test_is_full() ? 1 : 3;
+    static const int32_t numbers_of_workers[] = {3, 2, 8, 4, 5, 6, 7};
+    const int32_t numbers = test_is_full() ? 7 : on_gpus() ? 1 : 3;
     mst_distribution operands[MST_GRAPH_OPERANDS];
     for (int32_t way = 0; way < WAYS && !*p->failure && has_way(node, result, way, operands); way++)
         for (int32_t n = 0; n < numbers && is_feasible(node, operands) && !*p->failure; n++)
@@ -458,9 +458,9 @@ static int32_t row_compare(muster_runtime *runtime, const operator_row *row, int
 static bool covered[MST_OPERATORS];
 
 static void every_way_computes_the_value(void **state) {
-    static const int64_t rows[] = {7, 0, 1, 64};
+    static const int64_t rows[] = {7, 0, 1, 64, 3, 8, 33};
     int32_t ways = 0;
-    const int32_t counts = on_gpus() && !test_is_full() ? 1 : 4;
+    const int32_t counts = test_is_full() ? 7 : on_gpus() ? 1 : 4;
     for (int32_t i = 0; i < operator_row_count; i++)
         for (int32_t r = 0; r < counts; r++) ways += row_compare(*state, &operator_rows[i], rows[r], covered);
     if (counts == 4) assert_int_equal(ways, 85797);

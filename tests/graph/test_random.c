@@ -1,6 +1,7 @@
 /* Random numbers and dropout in expressions: the numbers of a row do not depend on the number of
  * devices; each seed, step and operation draws its own; dropout keeps or drops whole elements, and
  * its gradient drops the same ones. */
+#include "base_seed.h"
 #include "graph_fixture.h"
 #include "graph_private.h"
 
@@ -64,16 +65,19 @@ static void draw(const char *devices, int64_t rows, int64_t step_value, drawn *d
 }
 
 static void rows_have_the_same_numbers_on_every_number_of_devices(void **state) {
-    static const char *const devices[] = {"host:1", "host:2", "host:4"};
+    static const char *const devices[] = {"host:1", "host:2", "host:4", "host:3", "host:5", "host:6", "host:7", "host:8"};
+    static const int64_t row_counts[] = {ROWS, 3 /* one worker of 4 has none */, 0, 1, 2, 4, 5, 7, 8, 16, 22};
+    const int32_t counts = test_is_full() ? 8 : 3, rows = test_is_full() ? 11 : 3;
+    const int64_t step = 16 + (int64_t)test_seed();
     drawn one, other;
     int32_t compared = 0;
     (void)state;
-    for (int64_t rows = ROWS; rows >= 0; rows -= rows > 3 ? 20 : 3) /* 23, 3 (one worker of 4 has none), 0 */
-        for (int32_t d = 0; d < 3; d++, compared++) {
-            draw(devices[d], rows, 17, d ? &other : &one);
+    for (int32_t r = 0; r < rows; r++)
+        for (int32_t d = 0; d < counts; d++, compared++) {
+            draw(devices[d], row_counts[r], step, d ? &other : &one);
             if (d) assert_memory_equal(&one, &other, sizeof one);
         }
-    assert_int_equal(compared, 9);
+    assert_int_equal(compared, rows * counts);
     /* a step draws anew, each of the five */
     draw("host:1", ROWS, 17, &one);
     draw("host:1", ROWS, 18, &other);
