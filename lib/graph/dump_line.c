@@ -1,6 +1,7 @@
 /* A line of a dump: one expression, with its attributes, shape, distribution, memory and places. */
 #include "clock_impl.h"
 #include "dump_private.h"
+#include "micro/micro_private.h"
 
 /* ---- the operation ---- */
 
