@@ -11,12 +11,8 @@ static float x[ROWS][K], w[K][M], b[M];
 
 /* ---- the bits of a call ---- */
 
-static muster_status run_whole(muster_worker *worker, const muster_tensor *in, muster_tensor *out, void *user) {
-    return muster_worker_run(worker, user, in, 2, out, INSIDE_OUTPUTS);
-}
-
 static muster_function *outer_layer(muster_runtime *runtime, muster_function *inner) {
-    muster_function *outer = inside_outer(runtime, run_whole, inner);
+    muster_function *outer = inside_outer(runtime, inside_run_whole, inner);
     assert_ok(muster_function_input(outer, "step", MUSTER_I64, 0, MUSTER_BROADCAST));
     assert_ok(muster_function_output(outer, "y", MUSTER_F32, 2, MUSTER_GATHER));
     assert_ok(muster_function_output(outer, "loss", MUSTER_F32, 0, MUSTER_SUM));

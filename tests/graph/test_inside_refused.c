@@ -162,7 +162,7 @@ static void wrong_runs_are_refused(void **state) {
     r.foreign = small_graph(elsewhere, "foreign", NULL, false);
     r.placed = small_graph(runtime, "placed", other, false);
     r.update = small_graph(runtime, "update", r.weights, true);
-    assert_ok(muster_function_create(runtime, "plain", run_whole, NULL, &r.plain));
+    assert_ok(muster_function_create(runtime, "plain", inside_run_whole, NULL, &r.plain));
     muster_function *outer = inside_outer(runtime, refusing_body, &r);
     assert_ok(muster_function_input(outer, "step", MUSTER_I64, 0, MUSTER_BROADCAST));
     assert_ok(muster_function_graph(outer, r.layer));

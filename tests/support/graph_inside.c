@@ -83,3 +83,7 @@ void inside_operator(muster_runtime *runtime, const char *name, muster_operator_
 muster_status inside_run_one(muster_worker *worker, const muster_tensor *in, muster_tensor *out, void *user) {
     return muster_worker_run(worker, *(muster_function **)user, in, 1, out, 1);
 }
+
+muster_status inside_run_whole(muster_worker *worker, const muster_tensor *in, muster_tensor *out, void *user) {
+    return muster_worker_run(worker, user, in, 2, out, INSIDE_OUTPUTS);
+}

@@ -23,6 +23,8 @@ muster_function *inside_outer(muster_runtime *runtime, muster_body body, void *u
 muster_variable *inside_variable(muster_runtime *runtime, const char *name, muster_tensor value);
 /* A layer, its loss, a gradient, and dropout. */
 muster_function *inside_layer(muster_runtime *runtime, muster_variable *weights, muster_variable *bias, muster_graph_options options);
+/* A body: the layer, which is `user`. */
+muster_status inside_run_whole(muster_worker *worker, const muster_tensor *in, muster_tensor *out, void *user);
 /* An operator with one operand. */
 void inside_operator(muster_runtime *runtime, const char *name, muster_operator_body body, void *user);
 /* A body: the function at *user gives the output from the input. */
