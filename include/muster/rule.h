@@ -41,7 +41,10 @@
  * States begin with 0. They are variables in the runtime, called "GRAPH/PARAMETER/STATE" (with "#2"
  * and so on behind it where the name is taken), with the shape of the parameter; "step" is one
  * integer (i64), which all parameters of a call of muster_graph_minimise have in common. They
- * belong to the graph, and once it is compiled to the function, and end with it. All are computed
+ * belong to the graph, and once it is compiled to the function, and end with it. Before it is
+ * compiled they take no memory. Where each device then keeps only the elements that it updates,
+ * muster_variable_get_whole and muster_variable_set_whole reach the variable, as
+ * muster_function_state_get and _set do; other operations and functions refuse it. All are computed
  * in the dtype of the parameter, for f16 and bf16 in f32, in which their states are, too; the
  * factors of adam and adamax that contain t are computed in f64.
  *

@@ -108,6 +108,8 @@ static muster_status describe_find_use(muster_function *function, muster_variabl
     if (variable->object.runtime != function->object.runtime)
         return mst_error(MUSTER_INVALID_ARGUMENT, "%s: variable '%s' belongs to another runtime than function '%s'", where,
                          variable->object.name, mst_function_name(function));
+    if (variable->portions && (!variable->portions->owner || variable->portions->owner != function->user))
+        MUSTER_TRY(mst_variable_refuse_portions(variable, where));
     for (int64_t i = 0; i < function->use_count; i++)
         if (function->uses[i].variable == variable) {
             *use = &function->uses[i];

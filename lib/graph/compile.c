@@ -198,6 +198,17 @@ static muster_status program_make(mst_graph *graph, muster_graph_options *option
     return program_make(graph, options, made);
 }
 
+/* Memory for the states of rules: each device gets what it updates. */
+static muster_status states_lay(mst_graph_program *program) {
+    muster_status status = mst_pass_lay_states(program);
+    if (status == MUSTER_OK) status = mst_update_rules_lay(program->graph, program);
+    if (status == MUSTER_OK) return MUSTER_OK;
+    char message[MST_MESSAGE_SIZE];
+    mst_error_save(message);
+    mst_graph_program_destroy(program);
+    return mst_error_restore(status, message);
+}
+
 muster_status muster_graph_compile(muster_graph *handle, const muster_graph_options *options, muster_function **function) {
     muster_graph_options known;
     if (!function) return mst_error_null(where, "function", "the address of a pointer");
@@ -211,6 +222,7 @@ muster_status muster_graph_compile(muster_graph *handle, const muster_graph_opti
     MUSTER_TRY(check_environment(&known));
     mst_graph_program *program;
     MUSTER_TRY(program_make(graph, &known, &program));
+    MUSTER_TRY(states_lay(program));
     const muster_backend_body body = {NULL, mst_graph_program_body};
     muster_function *made;
     MUSTER_TRY(muster_function_create_owned(graph->runtime, graph->name, &body, 1, program, mst_graph_program_destroy, &made));

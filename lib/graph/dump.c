@@ -3,6 +3,7 @@
 #include "dump_private.h"
 #include "micro/micro_private.h"
 #include "owner_impl.h"
+#include "variable_impl.h"
 
 #include <errno.h>
 #include <string.h>
@@ -67,7 +68,8 @@ static void put_groups(const mst_dump *d, const mst_graph_program *program, int3
 }
 
 /* An update by a rule, in one pass with the exchange of the gradient. */
-static void put_pass(const mst_dump *d, const muster_expr *gradient) {
+static void put_pass(const mst_dump *d, const mst_graph_port *port) {
+    const muster_expr *gradient = port->node;
     if (gradient) {
         fputs("its rule for the gradient ", d->file);
         mst_dump_operand(d, gradient);
@@ -75,7 +77,10 @@ static void put_pass(const mst_dump *d, const muster_expr *gradient) {
         if (gradient->distribution.kind == MST_PARTIAL && d->instance)
             fprintf(d->file, ", receives %.0f bytes", mst_dump_received(d, gradient, MST_DISTRIBUTED_SAME));
     } else {
-        fputs("in the pass of its parameter", d->file);
+        fputs("in the pass of its parameter, the workers keep", d->file);
+        for (int32_t r = 0; r < d->graph->runtime->size; r++)
+            fprintf(d->file, "%s %lld", r ? "," : "", (long long)port->variable->replicas[r].capacity);
+        fputs(" bytes", d->file);
     }
     fputc('\n', d->file);
 }
@@ -95,7 +100,7 @@ static void put_ports(const mst_dump *d, const mst_ports *ports, const char *kin
         }
         fputs(" = ", d->file);
         if (d->program && ports->items[i].pass != MST_PORT_ALONE) {
-            put_pass(d, node);
+            put_pass(d, &ports->items[i]);
             continue;
         }
         mst_dump_operand(d, node);

@@ -359,6 +359,8 @@ muster_status mst_update_rules_compile(mst_graph *graph, muster_graph_meaning me
 /* rules/parts.c. Splits the states whose parameters are not split, so that each device keeps a part
  * only. Errors: those of splitting. */
 muster_status mst_update_rules_cut(mst_graph *graph);
+/* Lays the states out that are not split and not in portions for `owner`: all devices get them. */
+muster_status mst_update_rules_lay(const mst_graph *graph, const void *owner);
 
 /* ---- node.c ---- */
 

@@ -202,6 +202,7 @@ muster_status mst_step_run_shards(muster_worker *worker, const mst_instance *ins
 muster_status mst_pass_find(mst_graph_program *program);
 muster_status mst_pass_groups(mst_graph_program *program);
 void mst_pass_drop(mst_graph_program *program);
+muster_status mst_pass_lay_states(mst_graph_program *program);
 bool mst_pass_writes(const mst_graph_program *program, int32_t variable);
 muster_status mst_pass_targets(muster_worker *worker, const mst_graph_program *program, const muster_tensor *given, muster_tensor *updates);
 muster_status mst_pass_prepare(const mst_graph_program *program, int32_t rank, mst_instance *instance);

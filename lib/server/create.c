@@ -85,6 +85,7 @@ static muster_status server_count_elements(const mst_creation *c, int32_t index,
         return MUSTER_OK;
     }
     const int32_t axis = mst_variable_split_axis(c->variables[index]);
+    MUSTER_TRY(mst_variable_refuse_portions(c->variables[index], c->where));
     if (axis >= 0)
         return mst_error(MUSTER_UNSUPPORTED,
                          "%s: variables[%" PRId32 "]: expected a variable that is not split, received '%.100s', split along axis %" PRId32

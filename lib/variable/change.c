@@ -40,7 +40,7 @@ static muster_status allocate_plan(mst_change *change) {
     return change->temporary ? MUSTER_OK : mst_out_of_memory(change->where, (int64_t)(cells * sizeof *change->temporary));
 }
 
-muster_status mst_change_begin_split(mst_change *change, const char *where, muster_variable *const *variables, int32_t count) {
+muster_status mst_change_begin_any(mst_change *change, const char *where, muster_variable *const *variables, int32_t count) {
     MUSTER_TRY(check_list(where, variables, count));
     *change = (mst_change){.where = where, .variables = variables, .count = count};
     if (count == 0) return MUSTER_OK;
@@ -48,6 +48,13 @@ muster_status mst_change_begin_split(mst_change *change, const char *where, must
     change->size = change->runtime->size;
     MUSTER_TRY(mst_pool_enter(change->runtime->pool, where, 0));
     muster_status status = allocate_plan(change);
+    return status == MUSTER_OK ? MUSTER_OK : mst_change_end(change, status);
+}
+
+muster_status mst_change_begin_split(mst_change *change, const char *where, muster_variable *const *variables, int32_t count) {
+    MUSTER_TRY(mst_change_begin_any(change, where, variables, count));
+    muster_status status = MUSTER_OK;
+    for (int32_t i = 0; i < count && status == MUSTER_OK; i++) status = mst_variable_refuse_portions(variables[i], where);
     return status == MUSTER_OK ? MUSTER_OK : mst_change_end(change, status);
 }
 
@@ -78,6 +85,7 @@ muster_status mst_change_end(mst_change *change, muster_status status) {
     for (int32_t r = 0; change->parts && r < change->size; r++)
         change->runtime->devices[r]->memory->release(change->runtime->devices[r], change->parts[r]);
     mst_free(change->parts);
+    mst_free(change->copy);
     mst_free(change->products);
     mst_free(change->device_results);
     mst_free(change->temporary);

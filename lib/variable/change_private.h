@@ -29,11 +29,14 @@ struct mst_change {
     muster_reduction op;
     const double *weights; /* [size] of an average with weights; NULL: none */
     double total_weight;
-    void **products;       /* [count][size] scratch memory for the weighted values, in the compute dtype */
-    void **device_results; /* [count] where rank 0 puts the results before it copies them out */
-    void **parts;          /* [size] device memory for the parts of a split one behind the other; NULL: a rank needs none */
-    int32_t axis;          /* along which a variable is split from now on; -1: no longer */
-    int32_t rank;          /* the rank of set and get, or the root of a collective */
+    void **products;        /* [count][size] scratch memory for the weighted values, in the compute dtype */
+    void **device_results;  /* [count] where rank 0 puts the results before it copies them out */
+    void **parts;           /* [size] device memory for the parts of a split one behind the other; NULL: a rank needs none */
+    mst_portions *portions; /* in which a variable is from now on; NULL: not */
+    char *copy;             /* host memory of the whole value of a variable in portions, owned; NULL: none */
+    char *contiguous;       /* that, or other memory of the whole value */
+    int32_t axis;           /* along which a variable is split from now on; -1: no longer */
+    int32_t rank;           /* the rank of set and get, or the root of a collective */
 };
 
 /* mst_change_begin checks the list and waits until it can enter the pool. After its success
@@ -41,6 +44,8 @@ struct mst_change {
 muster_status mst_change_begin(mst_change *change, const char *where, muster_variable *const *variables, int32_t count);
 /* The same for operations that take a split variable as well; begin refuses those. */
 muster_status mst_change_begin_split(mst_change *change, const char *where, muster_variable *const *variables, int32_t count);
+/* The same for operations that also take a variable in portions. */
+muster_status mst_change_begin_any(mst_change *change, const char *where, muster_variable *const *variables, int32_t count);
 muster_status mst_change_end(mst_change *change, muster_status status);
 /* Sets change->next to a copy of the replicas, for operations that change them. */
 muster_status mst_change_replicas(mst_change *change);
@@ -68,6 +73,14 @@ static inline void mst_change_reserve(mst_change *change, int64_t bytes) {
  * `rows` rows with the shape that rows have on rank `like`. With one rank it keeps its storage.
  * Otherwise it gets new storage, because peers read the old one while the new one is filled. */
 void mst_change_rows(mst_change *change, int32_t index, int32_t rank, int32_t like, int64_t rows);
+
+/* portions.c: the whole value of change->variables[0], which is in portions. */
+muster_status mst_change_get_portions(mst_change *change);
+muster_status mst_change_set_portions(mst_change *change);
+
+/* variable.c: a variable becomes one of its runtime, in the queue; one that has not is freed. */
+muster_status mst_variable_add(muster_variable *variable, const char *name, const char *where);
+void mst_variable_free(muster_variable *variable);
 
 /* Checks shared by the operations. */
 muster_status mst_change_check_reduction(const mst_change *change);

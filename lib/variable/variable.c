@@ -10,22 +10,28 @@ muster_tensor mst_variable_tensor(const muster_variable *variable, int32_t rank)
     return tensor;
 }
 
-static void free_variable(muster_variable *variable) {
+void mst_variable_free(muster_variable *variable) {
     for (int32_t r = 0; variable->replicas && r < variable->object.runtime->size; r++) {
         mst_device *device = variable->object.runtime->devices[r];
         device->memory->release(device, variable->replicas[r].address);
     }
     mst_free(variable->replicas);
+    mst_free(variable->portions);
     mst_object_retire(&variable->object, sizeof *variable);
 }
 
 static void destroy_object(mst_object *object) {
     mst_runtime_remove(object);
-    free_variable((muster_variable *)object);
+    mst_variable_free((muster_variable *)object);
+}
+
+muster_status mst_variable_add(muster_variable *variable, const char *name, const char *where) {
+    variable->object.destroy = destroy_object;
+    return mst_runtime_add(variable->object.runtime, &variable->object, "variable", name, where);
 }
 
 static muster_status fill_variable(mst_change *change, muster_variable *variable, const char *name) {
-    MUSTER_TRY(mst_runtime_add(change->runtime, &variable->object, "variable", name, change->where));
+    MUSTER_TRY(mst_variable_add(variable, name, change->where));
     muster_status status = mst_change_broadcast_values(change);
     if (status != MUSTER_OK) mst_runtime_remove(&variable->object);
     return status;
@@ -37,7 +43,6 @@ static muster_status create_variable(const char *where, muster_runtime *runtime,
     muster_variable *created = mst_alloc(sizeof *created);
     if (!created) return mst_out_of_memory(where, sizeof *created);
     created->object.runtime = runtime;
-    created->object.destroy = destroy_object;
     created->dtype = value.dtype;
     created->ndim = value.ndim;
     atomic_init(&created->split_axis, -1);
@@ -52,7 +57,7 @@ static muster_status create_variable(const char *where, muster_runtime *runtime,
     if (status == MUSTER_OK) {
         *variable = created;
     } else {
-        free_variable(created);
+        mst_variable_free(created);
     }
     return status;
 }
@@ -135,7 +140,8 @@ static muster_status read_shape(const muster_variable *variable, int32_t rank, i
 
 muster_status muster_variable_shape(muster_variable *variable, int32_t rank, int32_t ndim, int64_t *shape) {
     MUSTER_TRY(variable_enter(variable, "muster_variable_shape"));
-    muster_status status = read_shape(variable, rank, ndim, shape);
+    muster_status status = mst_variable_refuse_portions(variable, "muster_variable_shape");
+    if (status == MUSTER_OK) status = read_shape(variable, rank, ndim, shape);
     mst_pool_leave(variable->object.runtime->pool);
     return status;
 }
@@ -152,7 +158,8 @@ static muster_status read_lengths(const muster_variable *variable, int32_t count
 
 muster_status muster_variable_lengths(muster_variable *variable, int32_t count, int64_t *lengths) {
     MUSTER_TRY(variable_enter(variable, "muster_variable_lengths"));
-    muster_status status = read_lengths(variable, count, lengths);
+    muster_status status = mst_variable_refuse_portions(variable, "muster_variable_lengths");
+    if (status == MUSTER_OK) status = read_lengths(variable, count, lengths);
     mst_pool_leave(variable->object.runtime->pool);
     return status;
 }

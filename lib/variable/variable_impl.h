@@ -13,6 +13,20 @@ typedef struct mst_replica {
     int64_t shape[MUSTER_MAX_DIMS];
 } mst_replica;
 
+/* Elements [begin, end) of a whole value, row by row, which the device of `rank` keeps. */
+typedef struct mst_portion {
+    int32_t rank;
+    int64_t begin, end;
+} mst_portion;
+
+/* A variable in portions (portions.c): the replica of a rank holds its portions, one behind the other. */
+typedef struct mst_portions {
+    const void *owner;              /* the `user` of the only function that uses it; NULL: of a new one, which is 0 */
+    int64_t shape[MUSTER_MAX_DIMS]; /* of the whole value */
+    int32_t count;
+    mst_portion items[]; /* ascending for each rank */
+} mst_portions;
+
 struct muster_variable {
     mst_object object; /* must be the first member */
     muster_dtype dtype;
@@ -21,7 +35,8 @@ struct muster_variable {
     /* -1: every replica is a whole value. Else replica r is the part between mst_edge r and r + 1
      * along this axis of one value, the whole. Changes in the queue only; read from any thread. */
     _Atomic int32_t split_axis;
-    mst_replica *replicas; /* [size] */
+    mst_portions *portions; /* NULL: it is not in portions. Changes in the queue only */
+    mst_replica *replicas;  /* [size] */
 };
 
 /* A device tensor over the replica of `rank`. */
@@ -30,9 +45,24 @@ muster_tensor mst_variable_tensor(const muster_variable *variable, int32_t rank)
 static inline int32_t mst_variable_split_axis(const muster_variable *variable) {
     return atomic_load_explicit(&variable->split_axis, memory_order_acquire);
 }
-/* The shape of the whole value, into shape[ndim]; of a variable that is not split, the shape of the
- * master's replica. Call it in the queue. */
+/* The shape of the whole value, into shape[ndim]; of a variable that is neither split nor in
+ * portions, the shape of the master's replica. Call it in the queue. */
 void mst_variable_whole_shape(const muster_variable *variable, int64_t *shape);
+
+/* Makes a variable in portions that is 0 and takes no memory of any device, until it is laid out. The
+ * errors are those of muster_variable_create. */
+muster_status mst_variable_create_in_portions(const char *where, muster_runtime *runtime, const char *name, muster_dtype dtype,
+                                              int32_t ndim, const int64_t *shape, muster_variable **variable);
+/* The whole value stays, and each device keeps its portions of it. Elements in no portion become 0. One
+ * user of the variable holds it; others are refused, except for the function of `owner` from then
+ * on. After an error the variable is as before. Outside of the queue. */
+muster_status mst_variable_lay_in_portions(const char *where, muster_variable *variable, const mst_portion *items, int32_t count,
+                                           const void *owner);
+/* The whole value stays: each device keeps all of it, or, unless axis is -1, its part along the
+ * axis. */
+muster_status mst_variable_lay_whole(const char *where, muster_variable *variable, int32_t axis);
+/* UNSUPPORTED for a variable in portions. */
+muster_status mst_variable_refuse_portions(const muster_variable *variable, const char *where);
 
 /* Checks a selection of a function call or a scatter against `rows` rows, and sets *count to the
  * number of selected rows. where and what name the public function and the argument in messages. */

@@ -7,7 +7,7 @@ int32_t muster_variable_split_axis(const muster_variable *variable) { return var
 
 void mst_variable_whole_shape(const muster_variable *variable, int64_t *shape) {
     const int32_t axis = mst_variable_split_axis(variable);
-    memcpy(shape, variable->replicas[0].shape, (size_t)variable->ndim * sizeof *shape);
+    memcpy(shape, variable->portions ? variable->portions->shape : variable->replicas[0].shape, (size_t)variable->ndim * sizeof *shape);
     for (int32_t r = 1; axis >= 0 && r < variable->object.runtime->size; r++) shape[axis] += variable->replicas[r].shape[axis];
 }
 
@@ -46,6 +46,7 @@ static muster_status plan_get(mst_change *change) {
     const muster_variable *variable = change->variables[0];
     int64_t shape[MUSTER_MAX_DIMS];
     mst_variable_whole_shape(variable, shape);
+    if (variable->portions) return mst_change_get_portions(change);
     MUSTER_TRY(mst_change_check_shape(change, 0, variable->ndim, shape, "value"));
     if (change->axis < 0) mst_change_plan_fetch(change, 0, 0, change->tensors[0]);
     for (int32_t r = 0; change->axis >= 0 && r < change->size; r++) mst_change_plan_fetch(change, 0, r, part_of(change, r));
@@ -60,6 +61,7 @@ static muster_status set_part(mst_change *change, muster_worker *worker, int32_t
 }
 
 static muster_status plan_set(mst_change *change) {
+    if (change->variables[0]->portions) return mst_change_set_portions(change);
     if (change->axis < 0) return mst_change_broadcast_values(change);
     MUSTER_TRY(mst_change_check_tensor(change, 0, change->variables[0]->ndim, "value"));
     MUSTER_TRY(mst_change_replicas(change));
@@ -72,7 +74,7 @@ static muster_status whole_run(const char *where, muster_variable *variable, mus
                                muster_status (*plan)(mst_change *change)) {
     mst_change change;
     if (!variable) return mst_error_null(where, "variable", "a variable");
-    MUSTER_TRY(mst_change_begin_split(&change, where, &variable, 1));
+    MUSTER_TRY(mst_change_begin_any(&change, where, &variable, 1));
     change.tensors = &value;
     change.axis = mst_variable_split_axis(variable);
     return mst_change_end(&change, plan(&change));

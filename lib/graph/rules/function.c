@@ -1,8 +1,8 @@
 /* The states of a compiled function, as the program reaches them. */
 #include "options_impl.h"
 #include "owner_impl.h"
-#include "pass_private.h"
 #include "program_private.h"
+#include "rules_private.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -141,14 +141,13 @@ static muster_status value_check(const mst_graph *graph, const char *where, cons
 
 /* The state of this name, for a value. */
 static muster_status state_open(muster_function *function, const char *where, const muster_variable *variable, const char *name,
-                                muster_tensor value, mst_update_rule_state *state, const mst_graph_program **program) {
+                                muster_tensor value, mst_update_rule_state *state) {
     void *user;
     if (!function) return mst_error_null(where, "function", "a function");
     if (!variable) return mst_error_null(where, "variable", "a variable");
     if (!name) return mst_error_null(where, "name", "the name of a state");
     MUSTER_TRY(mst_function_enter(function, mst_graph_program_body, where, what, &user));
-    *program = user;
-    const mst_graph *graph = (*program)->graph;
+    const mst_graph *graph = ((const mst_graph_program *)user)->graph;
     muster_status status = state_find(graph->rules, where, variable, name, state);
     if (status == MUSTER_OK) status = value_check(graph, where, state, value);
     mst_function_leave(function);
@@ -157,15 +156,12 @@ static muster_status state_open(muster_function *function, const char *where, co
 
 muster_status muster_function_state_get(muster_function *function, muster_variable *variable, const char *name, muster_tensor value) {
     mst_update_rule_state state;
-    const mst_graph_program *program;
-    MUSTER_TRY(state_open(function, "muster_function_state_get", variable, name, value, &state, &program));
-    MUSTER_TRY(mst_pass_join_state(program, &state));
+    MUSTER_TRY(state_open(function, "muster_function_state_get", variable, name, value, &state));
     return muster_variable_get_whole(state.variable, value);
 }
 
 muster_status muster_function_state_set(muster_function *function, muster_variable *variable, const char *name, muster_tensor value) {
     mst_update_rule_state state;
-    const mst_graph_program *program;
-    MUSTER_TRY(state_open(function, "muster_function_state_set", variable, name, value, &state, &program));
+    MUSTER_TRY(state_open(function, "muster_function_state_set", variable, name, value, &state));
     return muster_variable_set_whole(state.variable, value);
 }

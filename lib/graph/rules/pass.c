@@ -8,6 +8,7 @@
 typedef struct pass_making {
     mst_graph_program *program;
     const mst_update_rule_entry *entry;
+    const bool *read; /* by id: an output, a gradient or another update needs the node */
     mst_pass_rule *rule;
     mst_fused_group *group;
 } pass_making;
@@ -80,6 +81,8 @@ static bool rule_find(pass_making *m) {
     const mst_update_rule_entry *entry = m->entry;
     muster_expr *roots[1 + MST_UPDATE_RULE_STATES] = {graph->updates.items[entry->update].node};
     if (graph->rules->calls[entry->call].options.clip_norm > 0 || entry->gradient->type.dtype != entry->parameter->type.dtype) return false;
+    for (int32_t s = 0; s < entry->state_count; s++) /* no device would have all of it */
+        if (m->read[entry->states[s].node->id]) return false;
     for (int32_t s = 0; s < entry->state_count; s++) roots[1 + s] = graph->updates.items[entry->states[s].update].node;
     return group_fill(m, roots, 1 + entry->state_count) && results_find(m, roots, 1 + entry->state_count);
 }
@@ -136,6 +139,40 @@ static mst_pass_rule *rule_insert(mst_graph_program *program, const mst_pass_rul
     return &pass->rules[at];
 }
 
+static void rules_unread(const mst_update_rules *rules, bool *update_read) {
+    for (int32_t e = 0; e < rules->entry_count; e++) {
+        const mst_update_rule_entry *entry = &rules->entries[e];
+        update_read[entry->update] = false;
+        for (int32_t s = 0; s < entry->state_count; s++) update_read[entry->states[s].update] = false;
+    }
+}
+
+/* What is needed besides the updates of rules. `updates`: room for a mark of each update. */
+static void read_find(const mst_graph *graph, bool *read, bool *updates) {
+    const mst_update_rules *rules = graph->rules;
+    for (int32_t u = 0; u < graph->updates.count; u++) updates[u] = true;
+    rules_unread(rules, updates);
+    for (int32_t u = 0; u < graph->updates.count; u++)
+        if (updates[u]) read[graph->updates.items[u].node->id] = true;
+    for (int32_t o = 0; o < graph->outputs.count; o++) read[graph->outputs.items[o].node->id] = true;
+    for (int32_t e = 0; e < rules->entry_count; e++) read[rules->entries[e].simplified->id] = true;
+    for (int32_t c = 0; c < rules->call_count; c++)
+        if (rules->calls[c].options.rate) read[rules->calls[c].options.rate->id] = true;
+    for (int32_t id = graph->node_count - 1; id >= 0; id--)
+        for (int32_t i = 0; read[id] && i < graph->nodes[id]->input_count; i++) read[graph->nodes[id]->inputs[i]->id] = true;
+}
+
+static muster_status rules_find(mst_graph_program *program, const bool *read) {
+    const mst_update_rules *rules = program->graph->rules;
+    for (int32_t e = 0; e < rules->entry_count; e++) {
+        mst_pass_rule rule = {.entry = e};
+        mst_fused_group group = {.member_count = 0};
+        pass_making m = {.program = program, .entry = &rules->entries[e], .read = read, .rule = &rule, .group = &group};
+        if (rule_find(&m)) MUSTER_TRY(rule_take(program, rule_insert(program, &rule, &group), &group));
+    }
+    return MUSTER_OK;
+}
+
 muster_status mst_pass_find(mst_graph_program *program) {
     const mst_update_rules *rules = program->graph->rules;
     if (!rules || !rules->entry_count) return MUSTER_OK;
@@ -145,14 +182,14 @@ muster_status mst_pass_find(mst_graph_program *program) {
     if (program->pass) program->pass->rules = mst_alloc(count * sizeof *program->pass->rules);
     if (!program->pass || !program->pass_groups || !program->pass->rules)
         return mst_out_of_memory("muster_graph_compile", (int64_t)(count * sizeof *program->pass_groups));
-    for (int32_t e = 0; e < rules->entry_count; e++) {
-        mst_pass_rule rule = {.entry = e};
-        mst_fused_group group = {.member_count = 0};
-        pass_making m = {.program = program, .entry = &rules->entries[e], .rule = &rule, .group = &group};
-        if (rule_find(&m)) MUSTER_TRY(rule_take(program, rule_insert(program, &rule, &group), &group));
-    }
-    if (!program->pass->count) mst_pass_drop(program);
-    return MUSTER_OK;
+    const size_t bytes = (size_t)program->graph->node_count + (size_t)program->graph->updates.count;
+    bool *read = mst_alloc(bytes);
+    if (!read) return mst_out_of_memory("muster_graph_compile", (int64_t)bytes);
+    read_find(program->graph, read, read + program->graph->node_count);
+    const muster_status status = rules_find(program, read);
+    mst_free(read);
+    if (status == MUSTER_OK && !program->pass->count) mst_pass_drop(program);
+    return status;
 }
 
 /* No other node has these members; the groups stand behind those of the steps. */
@@ -186,6 +223,7 @@ bool mst_pass_writes(const mst_graph_program *program, int32_t variable) {
 
 void mst_pass_drop(mst_graph_program *program) {
     if (program->pass) mst_free(program->pass->rules);
+    if (program->pass) mst_free(program->pass->first_states);
     mst_free(program->pass);
     mst_free(program->pass_groups);
     program->pass = NULL;

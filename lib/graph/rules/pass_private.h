@@ -28,6 +28,9 @@ typedef struct mst_pass_rule {
 typedef struct mst_pass {
     mst_pass_rule *rules; /* sorted by the dtype of the gradients: a collective has one dtype */
     int32_t count;
+    /* [rules][devices] where the states of the rule's parameter begin in the vector of all states of
+     * a device; 0 where it has none of them */
+    int64_t *first_states;
 } mst_pass;
 
 static inline muster_dtype mst_pass_dtype(const mst_graph_program *program, const mst_pass_rule *rule) {
@@ -41,7 +44,8 @@ static inline bool mst_pass_is_shared(const mst_graph_program *program, const ms
     return mst_pass_port(program, rule)->node->distribution.kind == MST_PARTIAL;
 }
 
-/* pass_states.c: every replica of the state gets the values of the devices that updated them. */
-muster_status mst_pass_join_state(const mst_graph_program *program, const mst_update_rule_state *state);
+/* pass_states.c: the shared vector of the gradients that have the dtype of rule `first`; *end = the
+ * first rule of another dtype. */
+mst_apply_layout mst_pass_layout(const mst_graph_program *program, int32_t first, int32_t *end);
 
 #endif

@@ -10,6 +10,7 @@ enum { PASS_ALIGNMENT = 64 };
 /* The rule of one parameter, for an instance: a group over vectors. */
 struct mst_pass_run {
     const mst_pass_rule *rule;
+    int64_t first_state; /* of the parameter, in the vector of all states of the device */
     muster_tensor in[MST_GROUP_OPERANDS], out[MST_GROUP_RESULTS];
     const muster_tensor *in_of[MST_GROUP_OPERANDS];
     muster_tensor *out_of[MST_GROUP_RESULTS];
@@ -47,15 +48,13 @@ muster_status mst_pass_targets(muster_worker *worker, const mst_graph_program *p
 muster_status mst_pass_reserve(muster_worker *worker, const mst_graph_program *program, const mst_instance *instance) {
     const mst_pass *pass = program->pass;
     for (int32_t first = 0, end; first < pass->count; first = end) {
-        const muster_dtype dtype = mst_pass_dtype(program, &pass->rules[first]);
-        int64_t shared = 0, bytes = 0;
-        for (end = first; end < pass->count && mst_pass_dtype(program, &pass->rules[end]) == dtype; end++) {
-            const muster_tensor *parameter = &instance->given[program->input_count + pass->rules[end].parameter];
+        const mst_apply_layout layout = mst_pass_layout(program, first, &end);
+        int64_t bytes = 0;
+        for (int32_t i = first; i < end; i++) {
+            const muster_tensor *parameter = &instance->given[program->input_count + pass->rules[i].parameter];
             bytes += (muster_tensor_bytes(*parameter) + PASS_ALIGNMENT - 1) / PASS_ALIGNMENT * PASS_ALIGNMENT;
-            if (mst_pass_is_shared(program, &pass->rules[end])) shared += muster_tensor_count(*parameter);
         }
-        const mst_apply_layout layout = {.dtype = dtype, .count = shared};
-        MUSTER_TRY(mst_worker_reserve_apply(worker, &layout, bytes / muster_dtype_size(dtype)));
+        MUSTER_TRY(mst_worker_reserve_apply(worker, &layout, bytes / muster_dtype_size(layout.dtype)));
     }
     return MUSTER_OK;
 }
@@ -96,6 +95,7 @@ muster_status mst_pass_prepare(const mst_graph_program *program, int32_t rank, m
         return mst_out_of_memory("muster_function_call", (int64_t)sizeof *instance->pass);
     for (int32_t i = 0; i < program->pass->count; i++) {
         instance->pass[i].rule = &program->pass->rules[i];
+        instance->pass[i].first_state = program->pass->first_states[(int64_t)i * program->rank_count + rank];
         MUSTER_TRY(run_make(program, rank, instance, &instance->pass[i]));
     }
     return MUSTER_OK;
@@ -109,18 +109,22 @@ typedef struct pass_context {
     const muster_tensor *variables;
 } pass_context;
 
-static char *value_address(const pass_context *c, const mst_pass_rule *rule, mst_pass_value value, const mst_apply_part *part, bool after) {
+static char *value_address(const pass_context *c, const struct mst_pass_run *run, mst_pass_value value, const mst_apply_part *part,
+                           bool after) {
+    const mst_pass_rule *rule = run->rule;
     if (value.kind == MST_PASS_GRADIENT) return (char *)(uintptr_t)part->gradient;
     if (value.kind == MST_PASS_PARAMETER) return after ? part->after : (char *)(uintptr_t)part->before;
     const muster_tensor *state = &c->variables[rule->states[value.index]];
-    return (char *)muster_tensor_address(*state) + part->first * (int64_t)muster_dtype_size(state->dtype);
+    /* the device has those of its portions, or, of a parameter of its own, all */
+    const int64_t at = mst_pass_is_shared(c->program, rule) ? part->state - run->first_state : part->first;
+    return (char *)muster_tensor_address(*state) + at * (int64_t)muster_dtype_size(state->dtype);
 }
 
 static void loop_apply(const pass_context *c, const struct mst_pass_run *run, const mst_apply_part *part) {
     const int32_t states = c->program->graph->rules->entries[run->rule->entry].state_count;
     mst_rule_vectors vectors = {.gradients = {part->gradient}, .parameter = part->after};
     for (int32_t s = 0; s < states; s++)
-        vectors.states[s] = value_address(c, run->rule, (mst_pass_value){.kind = MST_PASS_STATE, .index = s}, part, true);
+        vectors.states[s] = value_address(c, run, (mst_pass_value){.kind = MST_PASS_STATE, .index = s}, part, true);
     mst_rule_loop_run(&run->loop, &vectors, part->count);
 }
 
@@ -133,9 +137,8 @@ static muster_status rule_apply(void *context, muster_worker *worker, const mst_
         return MUSTER_OK;
     }
     for (int32_t i = 0; i < group->operand_count; i++)
-        if (run->rule->operands[i].kind != MST_PASS_SCALAR)
-            run->in[i].data = value_address(c, run->rule, run->rule->operands[i], part, false);
-    for (int32_t r = 0; r < group->result_count; r++) run->out[r].data = value_address(c, run->rule, run->rule->results[r], part, true);
+        if (run->rule->operands[i].kind != MST_PASS_SCALAR) run->in[i].data = value_address(c, run, run->rule->operands[i], part, false);
+    for (int32_t r = 0; r < group->result_count; r++) run->out[r].data = value_address(c, run, run->rule->results[r], part, true);
     if (run->launch) return mst_fused_launch_run_first(worker, run->launch, part->count);
     mst_tile_run_first(run->tile, part->count);
     return MUSTER_OK;

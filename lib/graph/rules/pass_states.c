@@ -1,19 +1,14 @@
-/* States whose elements are up to date on the device that updates them only. */
+/* Of the states that a pass updates, each device keeps the elements that it updates. */
 #include "pass_private.h"
 #include "variable_impl.h"
 
-#include <string.h>
+static const char where[] = "muster_graph_compile";
 
-/* The rule that updates the state; NULL: none of the pass, or every device has the value. */
-static const mst_pass_rule *rule_of(const mst_graph_program *program, const mst_update_rule_state *state) {
-    for (int32_t i = 0; program->pass && i < program->pass->count; i++) {
-        const mst_pass_rule *rule = &program->pass->rules[i];
-        const mst_update_rule_entry *entry = &program->graph->rules->entries[rule->entry];
-        for (int32_t s = 0; s < entry->state_count; s++)
-            if (entry->states[s].variable == state->variable) return mst_pass_is_shared(program, rule) ? rule : NULL;
-    }
-    return NULL;
-}
+typedef struct portion_list {
+    mst_portion *items;
+    int64_t capacity;
+    int32_t count;
+} portion_list;
 
 static int64_t count_of(const mst_graph_program *program, const mst_pass_rule *rule) {
     const mst_type *type = &program->graph->rules->entries[rule->entry].parameter->type;
@@ -22,43 +17,61 @@ static int64_t count_of(const mst_graph_program *program, const mst_pass_rule *r
     return count;
 }
 
-/* Where the parameter lies in the shared vector of its dtype, and the length of that. */
-static int64_t place_of(const mst_graph_program *program, const mst_pass_rule *rule, int64_t *length) {
-    int64_t place = 0;
-    *length = 0;
-    for (int32_t i = 0; i < program->pass->count; i++) {
-        const mst_pass_rule *other = &program->pass->rules[i];
-        if (other == rule) place = *length;
-        if (mst_pass_dtype(program, other) == mst_pass_dtype(program, rule) && mst_pass_is_shared(program, other))
-            *length += count_of(program, other);
-    }
-    return place;
+mst_apply_layout mst_pass_layout(const mst_graph_program *program, int32_t first, int32_t *end) {
+    const mst_pass *pass = program->pass;
+    mst_apply_layout layout = {.dtype = mst_pass_dtype(program, &pass->rules[first])};
+    for (*end = first; *end < pass->count && mst_pass_dtype(program, &pass->rules[*end]) == layout.dtype; ++*end)
+        if (mst_pass_is_shared(program, &pass->rules[*end])) layout.count += count_of(program, &pass->rules[*end]);
+    return layout;
 }
 
-muster_status mst_pass_join_state(const mst_graph_program *program, const mst_update_rule_state *state) {
-    static const char where[] = "muster_function_state_get";
-    const mst_pass_rule *rule = rule_of(program, state);
-    int64_t shape[MUSTER_MAX_DIMS], length;
-    if (!rule) return MUSTER_OK;
-    const mst_type *type = &state->node->type;
-    for (int32_t d = 0; d < type->ndim; d++) shape[d] = mst_dim_constant(program->graph, type->dims[d]);
-    const int64_t place = place_of(program, rule, &length), count = count_of(program, rule), size = (int64_t)muster_dtype_size(type->dtype);
-    const int32_t devices = program->graph->runtime->size;
-    char *all = mst_alloc((size_t)(2 * count * size) + 1), *one = all + count * size;
-    if (!all) return mst_out_of_memory(where, 2 * count * size);
-    muster_status status = MUSTER_OK;
-    const mst_apply_layout layout = {.dtype = mst_pass_dtype(program, rule), .count = length};
-    for (int32_t r = 0; r < devices && status == MUSTER_OK; r++) {
-        mst_apply_slice slice = {.next = 0};
-        (void)mst_apply_next_slice(&layout, devices, r, &slice); /* there is one bucket */
-        int64_t begin = slice.begin, end = slice.end;
-        begin = begin < place ? place : begin;
-        end = end > place + count ? place + count : end;
-        if (begin >= end) continue;
-        status = muster_variable_get(state->variable, r, muster_tensor_make(type->dtype, one, type->ndim, shape));
-        memcpy(all + (begin - place) * size, one + (begin - place) * size, (size_t)((end - begin) * size));
+/* The portions of the `count` elements from `before` on in the shared vector, and where the states
+ * of each device begin. */
+static muster_status portions_find(const mst_apply_layout *layout, int32_t devices, int64_t before, int64_t count, portion_list *list,
+                                   int64_t *first_states) {
+    list->count = 0;
+    for (int32_t r = 0; r < devices; r++) {
+        bool found = false;
+        for (mst_apply_slice slice = {.next = 0}; mst_apply_next_slice(layout, devices, r, &slice);) {
+            const int64_t begin = slice.begin > before ? slice.begin : before,
+                          end = slice.end < before + count ? slice.end : before + count;
+            if (begin >= end) continue;
+            if (!found) first_states[r] = slice.state + begin - slice.begin;
+            found = true;
+            MUSTER_TRY(mst_grow((void **)&list->items, &list->capacity, list->count + 1, sizeof *list->items, where));
+            list->items[list->count++] = (mst_portion){.rank = r, .begin = begin - before, .end = end - before};
+        }
     }
-    if (status == MUSTER_OK) status = muster_variable_set_whole(state->variable, muster_tensor_make(type->dtype, all, type->ndim, shape));
-    mst_free(all);
+    return MUSTER_OK;
+}
+
+static muster_status states_lay(const mst_graph_program *program, portion_list *list) {
+    const mst_pass *pass = program->pass;
+    const int32_t devices = program->graph->runtime->size;
+    for (int32_t first = 0, end; first < pass->count; first = end) {
+        const mst_apply_layout layout = mst_pass_layout(program, first, &end);
+        int64_t before = 0;
+        for (int32_t i = first; i < end; i++) {
+            const mst_update_rule_entry *entry = &program->graph->rules->entries[pass->rules[i].entry];
+            const int64_t count = count_of(program, &pass->rules[i]);
+            if (!mst_pass_is_shared(program, &pass->rules[i])) continue;
+            MUSTER_TRY(portions_find(&layout, devices, before, count, list, pass->first_states + (int64_t)i * devices));
+            for (int32_t s = 0; s < entry->state_count; s++)
+                MUSTER_TRY(mst_variable_lay_in_portions(where, entry->states[s].variable, list->items, list->count, program));
+            before += count;
+        }
+    }
+    return MUSTER_OK;
+}
+
+muster_status mst_pass_lay_states(mst_graph_program *program) {
+    mst_pass *pass = program->pass;
+    portion_list list = {.items = NULL};
+    if (!pass) return MUSTER_OK;
+    const size_t bytes = (size_t)pass->count * (size_t)program->graph->runtime->size * sizeof *pass->first_states;
+    pass->first_states = mst_alloc(bytes);
+    if (!pass->first_states) return mst_out_of_memory(where, (int64_t)bytes);
+    const muster_status status = states_lay(program, &list);
+    mst_free(list.items);
     return status;
 }

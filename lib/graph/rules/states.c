@@ -15,11 +15,12 @@ static bool name_is_taken(muster_runtime *runtime, const char *name) {
 }
 
 /* The variable, under the first of the names NAME, NAME#2, ... that is free. */
-static muster_status variable_make(muster_runtime *runtime, const char *base, muster_tensor value, muster_variable **variable) {
+static muster_status variable_make(muster_runtime *runtime, const char *where, const char *base, const mst_type *type, const int64_t *shape,
+                                   muster_variable **variable) {
     char name[STATE_NAME + 16], message[MST_MESSAGE_SIZE];
     snprintf(name, sizeof name, "%s", base);
     for (int32_t k = 2;; k++) {
-        const muster_status status = muster_variable_create(runtime, name, value, variable);
+        const muster_status status = mst_variable_create_in_portions(where, runtime, name, type->dtype, type->ndim, shape, variable);
         if (status != MUSTER_INVALID_ARGUMENT) return status;
         mst_error_save(message);
         if (!name_is_taken(runtime, name)) return mst_error_restore(status, message);
@@ -39,14 +40,12 @@ static muster_status variable_hold(mst_graph *graph, const char *where, muster_v
 
 muster_status mst_update_rule_state_make(mst_graph *graph, const char *where, const muster_variable *variable, const char *name,
                                          const mst_type *type, mst_update_rule_state *state) {
-    static const int64_t zero; /* of every dtype */
     char base[STATE_NAME];
     int64_t shape[MUSTER_MAX_DIMS];
     for (int32_t d = 0; d < type->ndim; d++) shape[d] = mst_dim_constant(graph, type->dims[d]);
     snprintf(base, sizeof base, "%.120s/%.200s/%s", graph->name, muster_variable_name(variable), name);
-    const muster_tensor scalar = muster_tensor_make(type->dtype, (void *)(uintptr_t)&zero, 0, NULL);
     *state = (mst_update_rule_state){.name = name, .update = -1};
-    MUSTER_TRY(variable_make(graph->runtime, base, muster_tensor_broadcast(scalar, type->ndim, shape), &state->variable));
+    MUSTER_TRY(variable_make(graph->runtime, where, base, type, shape, &state->variable));
     const muster_status held = variable_hold(graph, where, state->variable);
     if (held != MUSTER_OK) {
         (void)muster_variable_destroy(state->variable);
@@ -93,10 +92,12 @@ void mst_update_rules_end(mst_graph *graph) {
 
 /* ---- compiling ---- */
 
+static const char where_compiles[] = "muster_graph_compile";
+
 static muster_status state_split(const mst_update_rule_entry *entry, const mst_update_rule_state *state) {
     const int32_t axis = mst_variable_split_axis(entry->variable);
     if (axis == mst_variable_split_axis(state->variable)) return MUSTER_OK;
-    return axis >= 0 ? muster_variable_split(state->variable, axis) : muster_variable_join(state->variable);
+    return mst_variable_lay_whole(where_compiles, state->variable, axis);
 }
 
 muster_status mst_update_rules_compile(mst_graph *graph, muster_graph_meaning meaning) {
@@ -109,5 +110,18 @@ muster_status mst_update_rules_compile(mst_graph *graph, muster_graph_meaning me
         /* integers have no average; every slice gives the same */
         if (step->update >= 0) graph->updates.items[step->update].mode = meaning == MUSTER_PER_WORKER ? MUSTER_MAX : MUSTER_AUTO;
     }
+    return MUSTER_OK;
+}
+
+static muster_status state_lay(const mst_update_rule_state *state, const void *owner) {
+    if (!state->variable || (state->variable->portions && state->variable->portions->owner == owner)) return MUSTER_OK;
+    return mst_variable_lay_whole(where_compiles, state->variable, mst_variable_split_axis(state->variable));
+}
+
+muster_status mst_update_rules_lay(const mst_graph *graph, const void *owner) {
+    const mst_update_rules *rules = graph->rules;
+    for (int32_t e = 0; rules && e < rules->entry_count; e++)
+        for (int32_t s = 0; s < rules->entries[e].state_count; s++) MUSTER_TRY(state_lay(&rules->entries[e].states[s], owner));
+    for (int32_t c = 0; rules && c < rules->call_count; c++) MUSTER_TRY(state_lay(&rules->calls[c].step, owner));
     return MUSTER_OK;
 }
