@@ -161,8 +161,12 @@ static void build(muster_graph *graph, muster_expr *const *x, int32_t count, con
     }
 }
 
-static const char *const machines[] = {"host:2", "host:3", "host:4", "host:5", "host:8", "discrete:3"};
-enum { MACHINES = 6 };
+static const struct {
+    const char *devices;
+    int64_t micro_batches;
+} machines[] = {{"host:2", 0},     {"host:3", 0}, {"host:4", 0}, {"host:5", 0}, {"host:8", 0},
+                {"discrete:3", 0}, {"host:1", 3}, {"host:2", 5}, {"host:3", 2}};
+enum { MACHINES = 9 };
 
 static void random_graphs_do_not_depend_on_the_number_of_devices(void **state) {
     static const int64_t rows[] = {7, 1, 64};
@@ -175,17 +179,18 @@ static void random_graphs_do_not_depend_on_the_number_of_devices(void **state) {
                                      .variables = {{.name = "w", SHAPE_OF(6, 4)}, {.name = "v", SHAPE_OF(6)}},
                                      .build = build,
                                      .seed = test_seed() * 1000003u + (uint64_t)i};
-        const invariance_way way = {.dtype = MUSTER_F64, .rows = rows, .calls = 3};
+        invariance_way way = {.dtype = MUSTER_F64, .rows = rows, .calls = 3};
         invariance_values expected, values;
         invariance_run(devices_open("host:1"), &its, &way, &expected);
         if (*expected.message) fail_msg("seed %llu: %s", (unsigned long long)its.seed, expected.message);
         for (int32_t m = 0; m < MACHINES; m++) {
             if (!test_is_full() && (m + i) % 3) continue;
-            invariance_run(devices_open(machines[m]), &its, &way, &values);
+            way.micro_batches = machines[m].micro_batches;
+            invariance_run(devices_open(machines[m].devices), &its, &way, &values);
             const double distance = invariance_distance(&expected, &values);
             if (!(distance <= 1e-11))
-                fail_msg("seed %llu on %s: differs by %g from one device %s", (unsigned long long)its.seed, machines[m], distance,
-                         values.message);
+                fail_msg("seed %llu on %s, %d micro-batches: differs by %g from one device %s", (unsigned long long)its.seed,
+                         machines[m].devices, (int)way.micro_batches, distance, values.message);
             invariance_free(&values);
             compared++;
         }

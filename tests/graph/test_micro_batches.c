@@ -58,10 +58,176 @@ static void no_rows_are_no_rows_in_micro_batches(void **state) {
     compare_all(with_none, 4);
 }
 
+/* ---- other ways to give rows, to want outputs, to compile ---- */
+
+static const invariance_way ways[] = {
+    {.selection = MUSTER_SELECT_RANGE},
+    {.selection = MUSTER_SELECT_LIST, .minibatch = true},
+    {.asynchronous = true},
+    {.unwanted = ~1u},
+    {.unwanted = 1},
+    {.unwanted = ~0u},
+    {.unshared = true},
+    {.unfused = true},
+    {.unsimplified = true},
+    {.checked = true},
+    {.timed = true},
+    {.expected_rows = 1},
+    {.expected_rows = 1000000},
+};
+enum { WAYS = sizeof ways / sizeof *ways };
+
+static void every_way_of_calling_gives_the_values_of_all_rows(void **state) {
+    const int32_t step = test_is_full() ? 1 : on_gpus() ? 43 : 7;
+    int32_t compared = 0, turn = 0;
+    (void)state;
+    for (int32_t c = 0; c < invariance_case_count; c++)
+        for (int32_t w = 0; w < WAYS; w++)
+            for (int32_t m = 0; m < 2; m++) {
+                if (turn++ % step) continue;
+                invariance_way way = ways[w];
+                invariance_values expected;
+                way.dtype = w % 2 ? MUSTER_F64 : MUSTER_F32;
+                way.rows = changing;
+                way.calls = on_gpus() ? 2 : 4;
+                invariance_run(devices_open("host:1"), &invariance_cases[c], &way, &expected);
+                way.micro_batches = 3;
+                compare(&invariance_cases[c], &way, &expected, machines[m]);
+                invariance_free(&expected);
+                compared++;
+            }
+    assert_int_equal(turn, invariance_case_count * WAYS * 2);
+    assert_int_equal(compared, (turn + step - 1) / step);
+}
+
+/* ---- partial values of other dtypes ---- */
+
+static muster_function *compiled(muster_runtime *runtime, const char *name, muster_dtype dtype, const char *const *texts, int32_t count,
+                                 int64_t micro_batches) {
+    muster_graph *g;
+    muster_function *function;
+    muster_graph_options options;
+    assert_ok(muster_graph_create(runtime, name, &g));
+    (void)muster_graph_input(g, "x", dtype, MUSTER_SHAPE(MUSTER_ROWS), MUSTER_SCATTER);
+    for (int32_t i = 0; i < count; i++) assert_ok(muster_graph_output(g, texts[i], muster_expr_parse(g, texts[i]), MUSTER_AUTO));
+    muster_graph_options_init(&options);
+    options.micro_batches = micro_batches;
+    assert_ok(muster_graph_compile(g, &options, &function));
+    assert_ok(muster_graph_destroy(g));
+    return function;
+}
+
+/* 3000 ones in micro-batches of 3, which f16 cannot count beyond 2048 one micro-batch at a time. */
+static void sums_of_small_dtypes_are_rounded_once(void **state) {
+    enum { N = 3000 };
+    static const char *const texts[] = {"sum(x)"};
+    static uint16_t ones[N];
+    int32_t checked = 0;
+    (void)state;
+    for (int32_t m = 0; m < MACHINES - 1; m++, checked++) {
+        muster_runtime *runtime = graph_runtime(machines[m]);
+        muster_function *f = compiled(runtime, "small", MUSTER_F16, texts, 1, N / 3 / (m + 1));
+        uint16_t sum = 0;
+        for (int32_t i = 0; i < N; i++) ones[i] = 0x3c00;
+        const int64_t shape[] = {N};
+        const muster_tensor in = muster_tensor_make(MUSTER_F16, ones, 1, shape), out = muster_tensor_make(MUSTER_F16, &sum, 0, NULL);
+        assert_ok(muster_function_call(f, &in, 1, &out, 1, NULL));
+        assert_int_equal(sum, 0x69dc); /* 3000 */
+        assert_ok(muster_runtime_close(runtime));
+    }
+    assert_int_equal(checked, 3);
+}
+
+static void partial_values_of_integers_and_truth_are_combined(void **state) {
+    enum { N = 11 };
+    static const char *const of_integers[] = {"sum(x)", "prod(x)", "max(x)", "min(x)"};
+    static const char *const of_truth[] = {"max(x)", "min(x)", "prod(x)"};
+    (void)state;
+    for (int32_t m = 0; m < MACHINES - 1; m++) {
+        muster_runtime *runtime = graph_runtime(machines[m]);
+        muster_function *f = compiled(runtime, "integers", MUSTER_I32, of_integers, 4, 4);
+        muster_function *t = compiled(runtime, "truth", MUSTER_BOOL, of_truth, 3, 4);
+        for (int32_t odd = 0; odd < N; odd++) {
+            int32_t x[N], sum = 0, product = 1, largest = INT32_MIN, least = INT32_MAX, got[4];
+            bool one[N] = {false}, all_but_one[N], truth[3];
+            for (int32_t i = 0; i < N; i++) {
+                x[i] = i == odd ? -7 : 1 + (i * 5) % 3;
+                sum += x[i];
+                product *= x[i];
+                largest = x[i] > largest ? x[i] : largest;
+                least = x[i] < least ? x[i] : least;
+                all_but_one[i] = i != odd;
+            }
+            one[odd] = true;
+            const int64_t shape[] = {N};
+            muster_tensor in = muster_tensor_make(MUSTER_I32, x, 1, shape), out[4];
+            for (int32_t i = 0; i < 4; i++) out[i] = muster_tensor_make(MUSTER_I32, &got[i], 0, NULL);
+            assert_ok(muster_function_call(f, &in, 1, out, 4, NULL));
+            assert_true(got[0] == sum && got[1] == product && got[2] == largest && got[3] == least);
+            for (int32_t i = 0; i < 3; i++) out[i] = muster_tensor_make(MUSTER_BOOL, &truth[i], 0, NULL);
+            in = muster_tensor_make(MUSTER_BOOL, one, 1, shape);
+            assert_ok(muster_function_call(t, &in, 1, out, 3, NULL));
+            assert_true(truth[0] && !truth[1] && !truth[2]);
+            in = muster_tensor_make(MUSTER_BOOL, all_but_one, 1, shape);
+            assert_ok(muster_function_call(t, &in, 1, out, 3, NULL));
+            assert_true(truth[0] && !truth[1] && !truth[2]);
+        }
+        assert_ok(muster_runtime_close(runtime));
+    }
+}
+
+/* ---- what is refused ---- */
+
+static muster_status compile_with(muster_runtime *runtime, muster_graph_meaning meaning, int64_t micro_batches,
+                                  muster_function **function) {
+    muster_graph *g;
+    muster_graph_options options;
+    assert_ok(muster_graph_create(runtime, "refused", &g));
+    (void)muster_graph_input(g, "x", MUSTER_F64, MUSTER_SHAPE(MUSTER_ROWS), MUSTER_SCATTER);
+    assert_ok(muster_graph_output(g, "y", muster_expr_parse(g, "x * 2"), MUSTER_GATHER));
+    muster_graph_options_init(&options);
+    options.micro_batches = micro_batches;
+    options.meaning = meaning;
+    const muster_status status = muster_graph_compile(g, &options, function);
+    assert_ok(muster_graph_destroy(g));
+    return status;
+}
+
+static muster_status run_inside(muster_worker *worker, const muster_tensor *in, muster_tensor *out, void *user) {
+    return muster_worker_run(worker, user, in, 1, out, 1);
+}
+
+static void what_cannot_be_is_refused(void **state) {
+    muster_function *f, *outer;
+    muster_runtime *runtime = graph_runtime("host:1"), *shards = devices_open_shards("host:2", 4);
+    double x[3] = {1, 2, 3}, y[3];
+    const muster_tensor in = muster_f64(x, 3), out = muster_f64(y, 3);
+    (void)state;
+    assert_refused(compile_with(runtime, MUSTER_ONE_DEVICE, -1, &f), MUSTER_INVALID_ARGUMENT,
+                   "micro_batches: expected 0 or more, received -1");
+    assert_refused(compile_with(runtime, MUSTER_ONE_DEVICE, (1 << 20) + 1, &f), MUSTER_OUT_OF_RANGE,
+                   "micro_batches: expected at most 1048576, received 1048577");
+    assert_refused(compile_with(runtime, MUSTER_PER_WORKER, 2, &f), MUSTER_UNSUPPORTED, "expected 0 or 1 with MUSTER_PER_WORKER");
+    assert_refused(compile_with(shards, MUSTER_ONE_DEVICE, 2, &f), MUSTER_UNSUPPORTED, "expected 0 or 1 on a runtime with logical shards");
+    assert_ok(compile_with(shards, MUSTER_ONE_DEVICE, 1, &f));
+    assert_ok(muster_function_destroy(f));
+    assert_ok(compile_with(runtime, MUSTER_PER_WORKER, 1, &f));
+    assert_ok(muster_function_destroy(f));
+    assert_ok(compile_with(runtime, MUSTER_ONE_DEVICE, 1 << 20, &f));
+    assert_ok(muster_function_call(f, &in, 1, &out, 1, NULL));
+    assert_true(y[0] == 2 && y[1] == 4 && y[2] == 6);
+    assert_ok(muster_function_create(runtime, "outer", run_inside, f, &outer));
+    assert_ok(muster_function_input(outer, "x", MUSTER_F64, 1, MUSTER_SCATTER));
+    assert_ok(muster_function_output(outer, "y", MUSTER_F64, 1, MUSTER_GATHER));
+    assert_refused(muster_function_call(outer, &in, 1, &out, 1, NULL), MUSTER_UNSUPPORTED, "expected a graph without micro-batches");
+    assert_ok(muster_runtime_close(runtime));
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(micro_batches_give_the_values_of_all_rows),
-        cmocka_unit_test(no_rows_are_no_rows_in_micro_batches),
+        cmocka_unit_test(every_way_of_calling_gives_the_values_of_all_rows), cmocka_unit_test(sums_of_small_dtypes_are_rounded_once),
+        cmocka_unit_test(partial_values_of_integers_and_truth_are_combined), cmocka_unit_test(what_cannot_be_is_refused),
+        cmocka_unit_test(micro_batches_give_the_values_of_all_rows),         cmocka_unit_test(no_rows_are_no_rows_in_micro_batches),
     };
     return cmocka_run_group_tests(tests, NULL, devices_close);
 }

@@ -138,6 +138,7 @@ static void function_make(running *r) {
     options.unsimplified = r->way->unsimplified;
     options.check_memory = r->way->checked;
     options.rows = r->way->expected_rows;
+    options.step_times = r->way->timed;
     options.micro_batches = r->way->micro_batches;
     const mst_ports *outputs = &r->graph->graph->outputs;
     r->output_count = outputs->count;
