@@ -194,19 +194,23 @@ static bool is_tried(int32_t m, int32_t way, int32_t turn) {
     return SAMPLED || on_gpus() ? m == turn % MACHINES : m % 2 == turn % 2;
 }
 
+static invariance_way way_of(int32_t way) {
+    static const int64_t rows[] = {7, 0, 1, 64}, expected_rows[] = {0, 1, 1000000};
+    return (invariance_way){.dtype = MUSTER_F64,
+                            .rows = rows,
+                            .calls = on_gpus() ? 2 : 4,
+                            .unfused = on_gpus() || way % 2,
+                            .expected_rows = expected_rows[way % 3]};
+}
+
 /* Returns the number of comparisons. */
 static int32_t arrangement_compare(int32_t turn) {
-    static const int64_t rows[] = {7, 0, 1, 64}, expected_rows[] = {0, 1, 1000000};
     const invariance_case its = case_of();
     int32_t compared = 0;
     for (int32_t m = 0; m < MACHINES; m++)
         for (int32_t way = 0; way < WAYS; way++) {
             if (!is_tried(m, way, turn)) continue;
-            const invariance_way made = {.dtype = MUSTER_F64,
-                                         .rows = rows,
-                                         .calls = on_gpus() ? 2 : 4,
-                                         .unfused = on_gpus() || way % 2,
-                                         .expected_rows = expected_rows[way % 3]};
+            const invariance_way made = way_of(way);
             machine_compare(&machines[m], &its, &made);
             compared++;
         }
@@ -232,6 +236,27 @@ static void every_operator_computes_what_one_device_does(void **state) {
     assert_int_equal(compared, tried * (test_is_full() ? MACHINES * WAYS : SAMPLED || on_gpus() ? 1 : MACHINES / 2));
 }
 
+/* Products and sums of values that are cut along an inner axis, however they are compiled: a shard
+ * lies beside others on few devices, alone on many. */
+static void shards_of_inner_axes_have_the_bits_of_one_device(void **state) {
+    static const machine alone = {"host:8", SHARDS, 0};
+    int32_t compared = 0;
+    (void)state;
+    if (on_gpus()) return;
+    for (int32_t i = 0; i < operator_row_count; i++) {
+        row_now = &operator_rows[i];
+        arrangement_now = (arrangement){.split = -1};
+        if (strcmp(row_now->operation, "matmul") != 0 && strcmp(row_now->operation, "add") != 0) continue;
+        const invariance_case its = case_of();
+        for (int32_t way = 0; way < WAYS; way++) {
+            const invariance_way made = way_of(way);
+            machine_compare(&alone, &its, &made);
+            compared++;
+        }
+    }
+    assert_int_equal(compared, 7 * WAYS);
+}
+
 /* The operators that no graph has before it is compiled, or that belong to one with
  * MUSTER_PER_WORKER. */
 static bool is_made_by_compiling(int32_t id) {
@@ -255,6 +280,7 @@ static void no_operator_is_left_out(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_operator_computes_what_one_device_does),
+        cmocka_unit_test(shards_of_inner_axes_have_the_bits_of_one_device),
         cmocka_unit_test(no_operator_is_left_out),
     };
     return cmocka_run_group_tests(tests, NULL, devices_close);
