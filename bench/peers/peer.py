@@ -2,7 +2,7 @@
 
 usage: peer.py numpy|torch call ROWS COLUMNS
        peer.py numpy operation NAME SIDE LONG
-       peer.py torch train INPUTS HIDDEN CLASSES BATCH
+       peer.py torch train INPUTS HIDDEN CLASSES BATCH COMPILED
        peer.py numpy|jax|torch chain 2|4|8|exp|tanh|log COUNT
 The thread counts come from the environment (OMP_NUM_THREADS, OPENBLAS_NUM_THREADS): some builds read only one of them.
 """
@@ -50,8 +50,9 @@ def call_case(name, library, rows, columns):
     return step, lambda result: abs(float(result) - right) > 1e-4 * abs(right)
 
 
-def train_case(torch, inputs, hidden, classes, batch):
-    """A step of the perceptron as the training loop of a PyTorch program has it: gather, forward, backward, SGD with momentum."""
+def train_case(torch, inputs, hidden, classes, batch, compiled):
+    """A step of the perceptron as the training loop of a PyTorch program has it: gather, forward, backward, SGD with momentum. COMPILED 1: the
+    forward and backward pass by torch.compile."""
     torch.manual_seed(1)
     count = 20 * batch
     data = torch.rand(count, inputs)
@@ -62,13 +63,16 @@ def train_case(torch, inputs, hidden, classes, batch):
     optimizer = torch.optim.SGD(model.parameters(), lr=0.01, momentum=0.9)
     order = torch.randperm(count)
     position = 0
+    loss_at = lambda x, y: loss_of(model(x), y)
+    if compiled:
+        loss_at = torch.compile(loss_at)
 
     def step():
         nonlocal position
         rows = order[position:position + batch]
         position = (position + batch) % count
         optimizer.zero_grad(set_to_none=True)
-        loss = loss_of(model(data[rows]), labels[rows])
+        loss = loss_at(data[rows], labels[rows])
         loss.backward()
         optimizer.step()
         return loss.item()
@@ -203,7 +207,7 @@ def main():
     except Exception as error:  # a missing library, or one too old for this
         say("no %s" % error)
         return
-    say("ok " + description)
+    say("ok " + description + (", compiled" if case == "train" and sizes[-1] else ""))
     request = struct.Struct("=iiq")
     while True:
         message = os.read(0, request.size)
