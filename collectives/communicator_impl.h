@@ -189,6 +189,17 @@ muster_status mst_worker_reduce_scatter_begin(muster_worker *worker, muster_comm
                                               muster_tensor input, muster_tensor output);
 muster_status mst_worker_all_gather_begin(muster_worker *worker, muster_communicator *communicator, muster_tensor input,
                                           muster_tensor output);
+/* The same of mst_worker_apply_sum, and of all three steps of one bucket: its sums, the rule on them
+ * and the new values, for which all buckets have to be entered, in any order. What of the bucket has
+ * failed is undefined; those before it have their new values. */
+muster_status mst_worker_apply_sum_begin(muster_worker *worker, muster_communicator *communicator, const mst_apply_request *apply,
+                                         int32_t bucket);
+muster_status mst_worker_apply_begin(muster_worker *worker, muster_communicator *communicator, const mst_apply_request *apply,
+                                     int32_t bucket);
+/* Do devices of this communicator work on what has begun beside what they are given next? */
+static inline bool mst_communicator_begins(const muster_communicator *communicator) {
+    return communicator->size > 1 && communicator->shared_count > 0;
+}
 /* What the worker issues from now on comes after everything that has begun. Nothing waits in the
  * host, and no other rank takes part. */
 muster_status mst_worker_exchange_end(muster_worker *worker);

@@ -153,6 +153,11 @@ muster_status mst_worker_all_reduce_apply(muster_worker *worker, muster_communic
     return enter(worker, communicator, apply, (mst_apply_offer){.phase = MST_APPLY_WHOLE, .bucket = MST_APPLY_ALL_BUCKETS});
 }
 
+muster_status mst_worker_apply_bucket(muster_worker *worker, muster_communicator *communicator, const mst_apply_request *apply,
+                                      int32_t bucket) {
+    return enter(worker, communicator, apply, (mst_apply_offer){.phase = MST_APPLY_WHOLE, .bucket = bucket});
+}
+
 muster_status mst_worker_apply_sum(muster_worker *worker, muster_communicator *communicator, const mst_apply_request *apply,
                                    int32_t bucket) {
     return enter(worker, communicator, apply, (mst_apply_offer){.phase = MST_APPLY_SUM, .bucket = bucket});

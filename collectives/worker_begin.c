@@ -8,7 +8,7 @@ static muster_status begin_enter(const char *where, muster_worker *worker, muste
     mst_entrance e;
     MUSTER_TRY(mst_entrance_open(&e, where, worker, communicator));
     MUSTER_TRY(mst_entrance_check_no_group(&e, "communicator"));
-    return e.size > 1 && e.communicator->shared_count > 0 ? mst_device_exchange_enter(worker->device) : MUSTER_OK;
+    return mst_communicator_begins(e.communicator) ? mst_device_exchange_enter(worker->device) : MUSTER_OK;
 }
 
 static muster_status begin_leave(muster_worker *worker, muster_status status) {
@@ -32,6 +32,18 @@ muster_status mst_worker_all_gather_begin(muster_worker *worker, muster_communic
                                           muster_tensor output) {
     MUSTER_TRY(begin_enter("muster_worker_all_gather", worker, communicator));
     return begin_leave(worker, muster_worker_all_gather(worker, communicator, input, output));
+}
+
+muster_status mst_worker_apply_sum_begin(muster_worker *worker, muster_communicator *communicator, const mst_apply_request *apply,
+                                         int32_t bucket) {
+    MUSTER_TRY(begin_enter("all_reduce_apply", worker, communicator));
+    return begin_leave(worker, mst_worker_apply_sum(worker, communicator, apply, bucket));
+}
+
+muster_status mst_worker_apply_begin(muster_worker *worker, muster_communicator *communicator, const mst_apply_request *apply,
+                                     int32_t bucket) {
+    MUSTER_TRY(begin_enter("all_reduce_apply", worker, communicator));
+    return begin_leave(worker, mst_worker_apply_bucket(worker, communicator, apply, bucket));
 }
 
 muster_status mst_worker_exchange_end(muster_worker *worker) { return mst_device_exchange_end(worker->device); }

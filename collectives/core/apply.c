@@ -33,7 +33,7 @@ int64_t mst_apply_states(const mst_apply_layout *layout, const mst_apply_segment
 
 /* ---- the ranges of a portion ---- */
 
-static bool is_one_bucket(const mst_apply_offer *offer) { return offer->phase == MST_APPLY_SUM && offer->bucket != MST_APPLY_ALL_BUCKETS; }
+static bool is_one_bucket(const mst_apply_offer *offer) { return offer->bucket != MST_APPLY_ALL_BUCKETS; }
 
 /* The slices of the buckets to which the phase is restricted. */
 static bool next_slice(mst_apply_iterator *iterator) {
@@ -120,7 +120,7 @@ enum { PHASE_TEXT = 48 };
 static const char *phase_text(const mst_apply_offer *offer, char text[PHASE_TEXT]) {
     static const char *const names[] = {"the whole step", "the sums of all buckets", "the end of the step"};
     if (is_one_bucket(offer))
-        snprintf(text, PHASE_TEXT, "the sums of bucket %d", (int)offer->bucket);
+        snprintf(text, PHASE_TEXT, "%s of bucket %d", offer->phase == MST_APPLY_SUM ? "the sums" : "the step", (int)offer->bucket);
     else
         snprintf(text, PHASE_TEXT, "%s", names[offer->phase]);
     return text;

@@ -40,16 +40,19 @@ muster_status mst_apply_call(const mst_view *view, muster_worker *worker, const 
 }
 
 muster_status mst_apply_sums(const mst_view *view, muster_worker *worker, const char *sums) {
+    int64_t first;
     mst_apply_range range;
     mst_apply_iterator iterator = mst_view_iterate(view, view->rank);
+    (void)mst_view_extent(view, view->rank, &first);
     while (mst_apply_next(&iterator, &range))
-        MUSTER_TRY(mst_apply_call(view, worker, &range, sums ? sums + range.state * mst_view_element(view) : mst_apply_kept(view, &range)));
+        MUSTER_TRY(mst_apply_call(view, worker, &range,
+                                  sums ? sums + (range.state - first) * mst_view_element(view) : mst_apply_kept(view, &range)));
     return MUSTER_OK;
 }
 
 static muster_status apply_locals(const mst_apply_offer *offer, int32_t size, int32_t rank, muster_worker *worker) {
     int64_t state = mst_apply_portion(&offer->layout, size, rank);
-    const bool more = offer->phase == MST_APPLY_SUM && offer->bucket + 1 < offer->layout.bucket_count && offer->bucket >= 0;
+    const bool more = offer->bucket + 1 < offer->layout.bucket_count && offer->bucket >= 0;
     for (int32_t i = 0; i < offer->segment_count && !more; i++) {
         const mst_apply_segment *segment = &offer->segments[i];
         if (!segment->local) continue;

@@ -128,6 +128,10 @@ int64_t mst_apply_states(const mst_apply_layout *layout, const mst_apply_segment
  * dtype). */
 muster_status mst_worker_all_reduce_apply(muster_worker *worker, muster_communicator *communicator, const mst_apply_request *apply);
 
+/* The same for one bucket, with the local segments in the last one; `undefined` is about the bucket. */
+muster_status mst_worker_apply_bucket(muster_worker *worker, muster_communicator *communicator, const mst_apply_request *apply,
+                                      int32_t bucket);
+
 /* The phase SUM for one bucket, or for all. Every rank brings one vector of gradients. It writes no
  * parameter: `undefined` becomes false. A failure leaves the gradients in the portions of all ranks
  * undefined. */

@@ -21,6 +21,8 @@ muster_status mst_p2p_apply_reserve(muster_communicator *communicator, muster_wo
 static muster_status sum_portion(muster_worker *worker, const mst_view *view, char *sums) {
     mst_apply_iterator iterator = mst_view_iterate(view, view->rank);
     mst_apply_range range;
+    int64_t begin;
+    (void)mst_view_extent(view, view->rank, &begin);
     while (mst_apply_next(&iterator, &range)) {
         mst_p2p_reduce_parameters p = mst_p2p_parameters(view);
         const mst_apply_range first = range;
@@ -29,7 +31,7 @@ static muster_status sum_portion(muster_worker *worker, const mst_view *view, ch
         for (int32_t r = 0; r < view->size; r++)
             for (int64_t shard = 0; shard < view->requests[r]->shards; shard++)
                 p.input[p.inputs++] = (void *)(uintptr_t)mst_apply_input(view, r, shard, &range);
-        p.output[p.outputs++] = sums ? sums + first.state * mst_view_element(view) : mst_apply_kept(view, &first);
+        p.output[p.outputs++] = sums ? sums + (first.state - begin) * mst_view_element(view) : mst_apply_kept(view, &first);
         MUSTER_TRY(mst_p2p_launch(worker, view, &p, 0));
     }
     return MUSTER_OK;

@@ -25,7 +25,7 @@ static void find_span(const mst_batch *batch, int64_t *begin, int64_t *end) {
     mst_apply_iterator iterator = mst_apply_iterate(offer, 1, 0);
     mst_apply_range range;
     *begin = *end = 0;
-    if (offer->phase != MST_APPLY_SUM) {
+    if (offer->bucket == MST_APPLY_ALL_BUCKETS && offer->phase != MST_APPLY_SUM) {
         *end = mst_request_finishes(request) ? 0 : mst_request_input_bytes(request);
         return;
     }
@@ -112,9 +112,13 @@ static muster_status copy_sums(const mst_batch *batch, const mst_view *view, cha
     const mst_apply_offer *offer = own_offer(batch);
     const int64_t element = mst_view_element(view);
     mst_apply_slice slice = {.next = 0};
-    while (mst_apply_next_slice(&offer->layout, view->size, view->rank, &slice))
-        MUSTER_TRY(mst_staged_copy_in(batch->worker, on_device + slice.state * element, offer->staged + slice.begin * element,
+    int64_t first;
+    (void)mst_view_extent(view, view->rank, &first);
+    while (mst_apply_next_slice(&offer->layout, view->size, view->rank, &slice)) {
+        if (offer->bucket != MST_APPLY_ALL_BUCKETS && slice.next != offer->bucket + 1) continue;
+        MUSTER_TRY(mst_staged_copy_in(batch->worker, on_device + (slice.state - first) * element, offer->staged + slice.begin * element,
                                       (slice.end - slice.begin) * element));
+    }
     return MUSTER_OK;
 }
 

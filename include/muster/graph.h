@@ -161,6 +161,19 @@ typedef struct muster_graph_options {
      * all rows at once, without any of this. Errors: INVALID_ARGUMENT (a number below 0),
      * UNSUPPORTED (with MUSTER_PER_WORKER; on a runtime with logical shards). */
     int64_t micro_batches;
+    /* With MUSTER_ONE_DEVICE on several GPUs: the gradients that the rules of muster_graph_minimise
+     * need are divided into buckets of at least so many bytes, of which the first needs a 25th, in
+     * the order in which the steps make them; the exchange of a bucket goes on beside the steps that
+     * make the others. Negative: the exchange begins behind the last step. The results are the same
+     * bits. 0: 25 MiB. */
+    int64_t bucket_bytes;
+    /* 1: with MUSTER_ONE_DEVICE on several devices each bucket of parameters is updated as soon as
+     * its gradients are there and no later step reads its parameters, so that their new values are
+     * exchanged beside the other steps, too. The results are the same bits. But a call that fails
+     * may leave some parameters and their states with their new values and others with the old ones:
+     * set all of them again. Refused for gradients that are clipped by their norm, which must all be
+     * there before the first update. */
+    int32_t eager_updates;
 } muster_graph_options;
 MUSTER_API void muster_graph_options_init_sized(muster_graph_options *options, size_t size);
 static inline void muster_graph_options_init(muster_graph_options *options) { muster_graph_options_init_sized(options, sizeof *options); }

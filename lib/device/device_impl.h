@@ -130,7 +130,7 @@ typedef struct mst_device_program_table {
     /* Between calls, after synchronize. NULL is ignored. */
     void (*close)(mst_device *device, mst_program *program);
     muster_status (*limits)(mst_device *device, const mst_program *program, int32_t kernel, mst_program_limits *limits);
-    /* Issues the kernel in the COMPUTE queue. Its first launch may wait as that of a gemm. The grid
+    /* Issues the kernel in COMPUTE or EXCHANGE, as work_queue says. Its first launch may wait as that of a gemm. The grid
      * must be within the limits. grid and values (one per parameter) are copied. On a device with
      * host memory this is the only function that queues work. It sets `queued`, and code that
      * accesses the device's memory afterwards must synchronize first. */
@@ -247,7 +247,7 @@ struct mst_device {
     void *interrupt_user;
     /* Devices with host memory only: a program has been launched since the last synchronize. */
     bool queued;
-    /* Where `copy` and the launches of built-in kernels go: COMPUTE or EXCHANGE. */
+    /* Where `copy` and launches of kernels go: COMPUTE or EXCHANGE. */
     mst_queue work_queue;
     /* Work has been issued in EXCHANGE for which COMPUTE does not wait yet. */
     bool exchange_busy;
@@ -295,7 +295,7 @@ static inline muster_status mst_device_event_query(mst_device_event *event, bool
 
 /* ---- EXCHANGE, of devices that have queues ---- */
 
-/* From here to leave, `copy` and launches of built-in kernels go into EXCHANGE, behind what is in
+/* From here to leave, `copy` and launches of kernels go into EXCHANGE, behind what is in
  * COMPUTE now. After a failure do not call leave. */
 static inline muster_status mst_device_exchange_enter(mst_device *device) {
     MUSTER_TRY(device->queue->join(device, MST_QUEUE_COMPUTE, MST_QUEUE_EXCHANGE));

@@ -165,7 +165,10 @@ static muster_status program_fill(mst_graph_program *program, const muster_graph
     if (micro_batches > 1) MUSTER_TRY(mst_phases_find(program));
     program->base_count = 1 + program->input_count + program->variable_count + program->output_count + program->update_count;
     if (!options->unfused) MUSTER_TRY(mst_program_groups_make(program));
+    program->overlaps = program->pass && options->bucket_bytes >= 0 && mst_communicator_begins(graph->runtime->communicator);
+    program->eager = program->pass && options->eager_updates;
     MUSTER_TRY(mst_graph_program_order(program));
+    MUSTER_TRY(mst_pass_arrange(program, options->bucket_bytes));
     MUSTER_TRY(mst_compile_check_sizes(program));
     MUSTER_TRY(mst_compile_check_places(program, options->meaning));
     program->placed = mst_program_find_placed(program);

@@ -1,5 +1,6 @@
 /* What cannot become a function. */
 #include "program_private.h"
+#include "rules/rules_private.h"
 #include "runtime_impl.h"
 #include "variable_impl.h"
 
@@ -88,6 +89,19 @@ static muster_status check_micro_batches(const mst_graph *graph, const muster_gr
     return MUSTER_OK;
 }
 
+static muster_status check_eager(const mst_graph *graph, const muster_graph_options *options) {
+    if (options->eager_updates != 0 && options->eager_updates != 1)
+        return mst_error(MUSTER_INVALID_ARGUMENT, "%s: options: eager_updates: expected 0 or 1, received %d", where,
+                         (int)options->eager_updates);
+    for (int32_t c = 0; options->eager_updates && graph->rules && c < graph->rules->call_count; c++)
+        if (graph->rules->calls[c].options.clip_norm > 0)
+            return mst_error(MUSTER_UNSUPPORTED,
+                             "%s: options: eager_updates: expected gradients that are not clipped, since the norm needs all of them before "
+                             "the first update, received a clip_norm of %g",
+                             where, graph->rules->calls[c].options.clip_norm);
+    return MUSTER_OK;
+}
+
 muster_status mst_compile_check_graph(const mst_graph *graph, const muster_graph_options *options) {
     if (graph->status != MUSTER_OK) return mst_error_restore(graph->status, graph->message);
     if (options->meaning != MUSTER_ONE_DEVICE && options->meaning != MUSTER_PER_WORKER)
@@ -98,6 +112,7 @@ muster_status mst_compile_check_graph(const mst_graph *graph, const muster_graph
     if (options->rows < 0)
         return mst_error(MUSTER_INVALID_ARGUMENT, "%s: options: rows: expected 0 or more, received %lld", where, (long long)options->rows);
     MUSTER_TRY(check_micro_batches(graph, options));
+    MUSTER_TRY(check_eager(graph, options));
     MUSTER_TRY(check_splits(graph, options));
     if (options->meaning == MUSTER_ONE_DEVICE) return MUSTER_OK;
     MUSTER_TRY(

@@ -157,6 +157,7 @@ static muster_status instance_fill(mst_making *m, const muster_tensor *given) {
         if (step->group) MUSTER_TRY(group_prepare(m, step));
     }
     scratch_find(m);
+    MUSTER_TRY(mst_pass_schedule(m));
     return mst_pass_prepare(p, m->rank, instance);
 }
 

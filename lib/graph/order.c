@@ -77,19 +77,34 @@ static muster_status phases_separate(mst_graph_program *program) {
     return MUSTER_OK;
 }
 
+/* The gradients of the pass, in the order in which the graph has made them: that of the last layer
+ * first, for which the fewest steps are needed. Before them the numbers of eager updates. */
+static void visit_gradients(mst_graph_program *program, visit *stack, bool *is_gradient) {
+    const mst_graph *graph = program->graph;
+    for (int32_t i = 0; i < graph->updates.count; i++)
+        if (graph->updates.items[i].pass == MST_PORT_GRADIENT) is_gradient[graph->updates.items[i].node->id] = true;
+    for (int32_t i = 0; i < graph->scalars.count && program->eager; i++) visit_from(program, graph->scalars.items[i].node, stack);
+    for (int32_t id = 0; id < graph->node_count; id++)
+        if (is_gradient[id]) visit_from(program, graph->nodes[id], stack);
+}
+
 muster_status mst_graph_program_order(mst_graph_program *program) {
     const mst_graph *graph = program->graph;
     const size_t nodes = (size_t)graph->node_count;
     visit *stack = mst_alloc(nodes * sizeof *stack);
+    bool *is_gradient = mst_alloc(nodes * sizeof *is_gradient);
     program->order = mst_alloc(nodes * sizeof *program->order);
     program->position = mst_alloc(nodes * sizeof *program->position);
     program->results = mst_alloc(nodes * sizeof *program->results);
-    if (!stack || !program->order || !program->position || !program->results) {
+    if (!stack || !is_gradient || !program->order || !program->position || !program->results) {
         mst_free(stack);
+        mst_free(is_gradient);
         return mst_out_of_memory("muster_graph_compile", (int64_t)(nodes * sizeof *stack));
     }
     for (size_t id = 0; id < nodes; id++) program->position[id] = NOT_VISITED;
     for (int32_t i = 0; i < graph->outputs.count; i++) visit_from(program, graph->outputs.items[i].node, stack);
+    if (program->overlaps || program->eager) visit_gradients(program, stack, is_gradient);
+    mst_free(is_gradient);
     for (int32_t i = 0; i < graph->updates.count; i++)
         if (graph->updates.items[i].node) visit_from(program, graph->updates.items[i].node, stack);
     for (int32_t i = 0; i < graph->scalars.count; i++) visit_from(program, graph->scalars.items[i].node, stack);

@@ -39,6 +39,8 @@ typedef struct mst_dead_range {
     int64_t offset, bytes;
 } mst_dead_range;
 
+typedef struct mst_pass_bucket mst_pass_bucket; /* rules/pass_private.h */
+
 typedef struct mst_instance {
     int64_t used;             /* the clock of the last run */
     int64_t sizes[MST_SIZES]; /* of a distributed program: of the whole values */
@@ -61,9 +63,14 @@ typedef struct mst_instance {
     char **addresses;          /* [bases]: where the base was in the last run */
     struct mst_pass_run *pass; /* [rules of the program's pass] */
     struct mst_apply_segment *segments;
-    bool *undefined;      /* by rule: the failed pass may have changed the parameter */
-    int32_t device;       /* of the worker */
-    mst_dead_range *dead; /* of a checked program */
+    struct mst_apply_request *requests;    /* [vectors of the pass] of the run */
+    struct mst_pass_context *pass_context; /* of the run */
+    mst_pass_bucket *buckets;              /* [buckets of the pass] in the order in which they begin */
+    int32_t next_bucket;                   /* of the run */
+    int32_t begins_at;                     /* the step behind which the next bucket begins; -1: none does */
+    bool *undefined;                       /* by rule: the failed pass may have changed the parameter */
+    int32_t device;                        /* of the worker */
+    mst_dead_range *dead;                  /* of a checked program */
     int32_t dead_count;
     mst_arena memory; /* holds all of it */
 } mst_instance;
@@ -85,6 +92,8 @@ typedef struct mst_graph_program {
     bool checked;              /* runs go through guard.c */
     bool distributed;          /* the workers share the values of one device */
     bool exchanges;            /* the workers meet in a run */
+    bool overlaps;             /* the exchange of gradients begins beside the steps that make others */
+    bool eager;                /* parameters are updated as soon as no later step needs them */
     bool rows_given;           /* inputs are scattered, so that every worker knows the rows of all */
     bool unfused;              /* compiling has failed, and succeeds without groups */
     bool unshared, all_rows;   /* all_rows: slices would give other values */
@@ -203,12 +212,20 @@ muster_status mst_pass_find(mst_graph_program *program);
 muster_status mst_pass_groups(mst_graph_program *program);
 void mst_pass_drop(mst_graph_program *program);
 muster_status mst_pass_lay_states(mst_graph_program *program);
+/* When the order of the nodes is known: the vectors and the buckets. */
+muster_status mst_pass_arrange(mst_graph_program *program, int64_t bucket_bytes);
+struct mst_making;
+/* When the steps of an instance are known: when each bucket begins. */
+muster_status mst_pass_schedule(struct mst_making *making);
+/* Before the steps of a run. */
+void mst_pass_open(const mst_graph_program *program, mst_instance *instance, const muster_tensor *given, const muster_tensor *updates);
+/* Behind this step: the buckets that can begin. */
+muster_status mst_pass_begin(muster_worker *worker, const mst_graph_program *program, mst_instance *instance, int32_t step);
 bool mst_pass_writes(const mst_graph_program *program, int32_t variable);
 muster_status mst_pass_targets(muster_worker *worker, const mst_graph_program *program, const muster_tensor *given, muster_tensor *updates);
 muster_status mst_pass_prepare(const mst_graph_program *program, int32_t rank, mst_instance *instance);
 muster_status mst_pass_reserve(muster_worker *worker, const mst_graph_program *program, const mst_instance *instance);
-muster_status mst_pass_run(muster_worker *worker, const mst_graph_program *program, mst_instance *instance, const muster_tensor *given,
-                           const muster_tensor *updates);
+muster_status mst_pass_run(muster_worker *worker, const mst_graph_program *program, mst_instance *instance);
 
 /* run_sharing.c. Which rows each worker has: as the call distributes them, or as the workers tell
  * each other. Errors: UNSUPPORTED (rows that logical shards cannot have), those of the

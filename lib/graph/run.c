@@ -137,11 +137,12 @@ muster_status mst_graph_step_run(muster_worker *worker, mst_instance *instance, 
 /* A step that says itself where it failed, or has no place of its own. */
 static bool step_has_place(const mst_graph_program_step *step) { return !step->tile && !step->loop; }
 
-static muster_status steps_run(muster_worker *worker, mst_instance *instance) {
+static muster_status steps_run(muster_worker *worker, const mst_graph_program *program, mst_instance *instance) {
     for (int32_t s = 0; s < instance->step_count; s++) {
         mst_graph_program_step *step = &instance->steps[s];
         const muster_status status = mst_graph_step_run(worker, instance, step);
         if (__builtin_expect(status != MUSTER_OK, 0)) return step_has_place(step) ? step_failed(step, status) : status;
+        if (__builtin_expect(s == instance->begins_at, 0)) MUSTER_TRY(mst_pass_begin(worker, program, instance, s));
     }
     return MUSTER_OK;
 }
@@ -154,6 +155,7 @@ static muster_status steps_observe(muster_worker *worker, const mst_graph_progra
         const muster_status ended = mst_step_end(worker, program, step, watch);
         if (status != MUSTER_OK) return step_has_place(step) ? step_failed(step, status) : status;
         MUSTER_TRY(ended);
+        if (s == instance->begins_at) MUSTER_TRY(mst_pass_begin(worker, program, instance, s));
     }
     return MUSTER_OK;
 }
@@ -169,7 +171,7 @@ static muster_status steps_run_checked(muster_worker *worker, mst_instance *inst
 
 muster_status mst_steps_run(muster_worker *worker, const mst_graph_program *program, mst_instance *instance) {
     if (program->checked) return steps_run_checked(worker, instance);
-    return program->observed ? steps_observe(worker, program, instance) : steps_run(worker, instance);
+    return program->observed ? steps_observe(worker, program, instance) : steps_run(worker, program, instance);
 }
 
 static muster_status variables_read(muster_worker *worker, const mst_graph_program *program, muster_tensor *given, muster_tensor *updates) {
@@ -192,8 +194,9 @@ static muster_status program_run(muster_worker *worker, mst_graph_program *progr
     mst_instance *instance;
     MUSTER_TRY(instance_find(program, rank, given, out, updates, &instance));
     MUSTER_TRY(bases_move(worker, program, instance, given, out, updates));
+    if (program->pass) mst_pass_open(program, instance, given, updates);
     MUSTER_TRY(mst_steps_run(worker, program, instance));
-    return program->pass ? mst_pass_run(worker, program, instance, given, updates) : MUSTER_OK;
+    return program->pass ? mst_pass_run(worker, program, instance) : MUSTER_OK;
 }
 
 muster_status mst_graph_program_run(muster_worker *worker, mst_graph_program *program, const muster_tensor *given, const muster_tensor *out,

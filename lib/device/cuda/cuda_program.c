@@ -247,7 +247,8 @@ static muster_status launch(mst_cuda *cuda, const cuda_program *program, const c
     MUSTER_TRY(mst_cuda_before_compute(cuda));
     return MST_CU(cuda, cuLaunchKernel, kernel->function, (unsigned int)grid->groups[0], (unsigned int)grid->groups[1],
                   (unsigned int)grid->groups[2], (unsigned int)grid->threads[0], (unsigned int)grid->threads[1],
-                  (unsigned int)grid->threads[2], (unsigned int)grid->local_bytes, cuda->compute, arguments, NULL);
+                  (unsigned int)grid->threads[2], (unsigned int)grid->local_bytes, mst_cuda_stream_of(cuda, cuda->head.work_queue),
+                  arguments, NULL);
 }
 
 static muster_status launch_first(mst_cuda *cuda, const cuda_program *program, cuda_kernel *kernel, const mst_program_grid *grid,

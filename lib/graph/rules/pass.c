@@ -222,8 +222,12 @@ bool mst_pass_writes(const mst_graph_program *program, int32_t variable) {
 }
 
 void mst_pass_drop(mst_graph_program *program) {
-    if (program->pass) mst_free(program->pass->rules);
-    if (program->pass) mst_free(program->pass->first_states);
+    if (program->pass) {
+        mst_free(program->pass->rules);
+        mst_free(program->pass->vectors);
+        mst_free(program->pass->bucket_ends);
+        mst_free(program->pass->first_states);
+    }
     mst_free(program->pass);
     mst_free(program->pass_groups);
     program->pass = NULL;

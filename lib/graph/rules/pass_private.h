@@ -25,13 +25,30 @@ typedef struct mst_pass_rule {
     mst_pass_value operands[MST_GROUP_OPERANDS], results[MST_GROUP_RESULTS];
 } mst_pass_rule;
 
+/* The rules whose gradients have one dtype: one vector of gradients. */
+typedef struct mst_pass_vector {
+    int32_t first, count;               /* its rules */
+    int64_t shared;                     /* elements of the shared vector */
+    int32_t first_bucket, bucket_count; /* in bucket_ends; none: it is not divided */
+} mst_pass_vector;
+
 typedef struct mst_pass {
-    mst_pass_rule *rules; /* sorted by the dtype of the gradients: a collective has one dtype */
+    mst_pass_rule *rules; /* sorted by the dtype of the gradients; with buckets, then by the order of the steps that make them */
     int32_t count;
     /* [rules][devices] where the states of the rule's parameter begin in the vector of all states of
      * a device; 0 where it has none of them */
     int64_t *first_states;
+    mst_pass_vector *vectors;
+    int32_t vector_count;
+    int64_t *bucket_ends; /* of all vectors: where each bucket ends in its shared vector */
+    int32_t bucket_count;
 } mst_pass;
+
+/* A bucket of an instance. */
+struct mst_pass_bucket {
+    int32_t vector, bucket; /* the numbers of the vector, and of the bucket in it */
+    int32_t step;           /* behind which it begins; -1: before the first */
+};
 
 static inline muster_dtype mst_pass_dtype(const mst_graph_program *program, const mst_pass_rule *rule) {
     return program->graph->rules->entries[rule->entry].parameter->type.dtype;
@@ -44,8 +61,12 @@ static inline bool mst_pass_is_shared(const mst_graph_program *program, const ms
     return mst_pass_port(program, rule)->node->distribution.kind == MST_PARTIAL;
 }
 
-/* pass_states.c: the shared vector of the gradients that have the dtype of rule `first`; *end = the
- * first rule of another dtype. */
-mst_apply_layout mst_pass_layout(const mst_graph_program *program, int32_t first, int32_t *end);
+/* pass_buckets.c. The elements of the parameter. */
+int64_t mst_pass_parameter_count(const mst_graph_program *program, const mst_pass_rule *rule);
+/* How the shared vector is divided: the portions of the devices follow from it. */
+mst_apply_layout mst_pass_layout(const mst_graph_program *program, const mst_pass_vector *vector);
+/* pass_run.c. Begins the sums of a bucket, or its whole updates where these are eager. */
+muster_status mst_pass_bucket_run(muster_worker *worker, const mst_graph_program *program, mst_instance *instance,
+                                  const mst_pass_bucket *bucket);
 
 #endif

@@ -20,6 +20,13 @@ struct mst_pass_run {
     mst_rule_use loop;
 };
 
+/* What a rule gets: of one vector. */
+typedef struct mst_pass_context {
+    const mst_graph_program *program;
+    struct mst_pass_run *runs; /* of the segments */
+    const muster_tensor *variables;
+} pass_context;
+
 /* ---- where gradients lie ---- */
 
 /* One block of scratch memory for the gradients of each dtype, which are one vector. */
@@ -47,10 +54,11 @@ muster_status mst_pass_targets(muster_worker *worker, const mst_graph_program *p
 /* Memory of the collectives, before the first of a run. */
 muster_status mst_pass_reserve(muster_worker *worker, const mst_graph_program *program, const mst_instance *instance) {
     const mst_pass *pass = program->pass;
-    for (int32_t first = 0, end; first < pass->count; first = end) {
-        const mst_apply_layout layout = mst_pass_layout(program, first, &end);
+    for (int32_t v = 0; v < pass->vector_count; v++) {
+        const mst_pass_vector *vector = &pass->vectors[v];
+        const mst_apply_layout layout = mst_pass_layout(program, vector);
         int64_t bytes = 0;
-        for (int32_t i = first; i < end; i++) {
+        for (int32_t i = vector->first; i < vector->first + vector->count; i++) {
             const muster_tensor *parameter = &instance->given[program->input_count + pass->rules[i].parameter];
             bytes += (muster_tensor_bytes(*parameter) + PASS_ALIGNMENT - 1) / PASS_ALIGNMENT * PASS_ALIGNMENT;
         }
@@ -91,7 +99,9 @@ muster_status mst_pass_prepare(const mst_graph_program *program, int32_t rank, m
     instance->pass = mst_arena_take(&instance->memory, (size_t)program->pass->count * sizeof *instance->pass);
     instance->segments = mst_arena_take(&instance->memory, (size_t)program->pass->count * sizeof *instance->segments);
     instance->undefined = mst_arena_take(&instance->memory, (size_t)program->pass->count * sizeof *instance->undefined);
-    if (!instance->pass || !instance->segments || !instance->undefined)
+    instance->requests = mst_arena_take(&instance->memory, (size_t)program->pass->vector_count * sizeof *instance->requests);
+    instance->pass_context = mst_arena_take(&instance->memory, (size_t)program->pass->vector_count * sizeof *instance->pass_context);
+    if (!instance->pass || !instance->segments || !instance->undefined || !instance->requests || !instance->pass_context)
         return mst_out_of_memory("muster_function_call", (int64_t)sizeof *instance->pass);
     for (int32_t i = 0; i < program->pass->count; i++) {
         instance->pass[i].rule = &program->pass->rules[i];
@@ -102,12 +112,6 @@ muster_status mst_pass_prepare(const mst_graph_program *program, int32_t rank, m
 }
 
 /* ---- the pass ---- */
-
-typedef struct pass_context {
-    const mst_graph_program *program;
-    struct mst_pass_run *runs; /* of the segments */
-    const muster_tensor *variables;
-} pass_context;
 
 static char *value_address(const pass_context *c, const struct mst_pass_run *run, mst_pass_value value, const mst_apply_part *part,
                            bool after) {
@@ -161,44 +165,66 @@ static muster_status pass_failed(muster_status status, const char *name) {
                      message, name);
 }
 
-/* The rules from `first` on that have one dtype: one collective. */
-static muster_status pass_run_dtype(muster_worker *worker, const mst_graph_program *program, mst_instance *instance,
-                                    const muster_tensor *variables, const muster_tensor *updates, int32_t first, int32_t count) {
-    const mst_pass_rule *rules = &program->pass->rules[first];
-    const muster_dtype dtype = mst_pass_dtype(program, rules);
-    const int64_t size = (int64_t)muster_dtype_size(dtype);
+static void vector_open(const mst_graph_program *program, mst_instance *instance, const muster_tensor *variables,
+                        const muster_tensor *updates, int32_t v) {
+    const mst_pass_vector *vector = &program->pass->vectors[v];
+    const mst_apply_layout layout = mst_pass_layout(program, vector);
+    const mst_pass_rule *rules = &program->pass->rules[vector->first];
+    const int64_t size = (int64_t)muster_dtype_size(layout.dtype);
     char *begin = muster_tensor_address(updates[program->graph->rules->entries[rules[0].entry].update]), *end = begin;
-    for (int32_t i = 0; i < count; i++) {
+    for (int32_t i = 0; i < vector->count; i++) {
         const muster_tensor *gradient = &updates[program->graph->rules->entries[rules[i].entry].update];
         const muster_tensor *parameter = &variables[rules[i].parameter];
         char *address = muster_tensor_address(*gradient);
         end = address + muster_tensor_bytes(*gradient);
-        instance->segments[first + i] = (mst_apply_segment){.offset = (address - begin) / size,
-                                                            .count = muster_tensor_count(*parameter),
-                                                            .parameter = muster_tensor_address(*parameter),
-                                                            .gradient = address,
-                                                            .local = !mst_pass_is_shared(program, &rules[i])};
+        instance->segments[vector->first + i] = (mst_apply_segment){.offset = (address - begin) / size,
+                                                                    .count = muster_tensor_count(*parameter),
+                                                                    .parameter = muster_tensor_address(*parameter),
+                                                                    .gradient = address,
+                                                                    .local = !mst_pass_is_shared(program, &rules[i])};
     }
     const int64_t length = (end - begin) / size;
-    pass_context context = {.program = program, .runs = &instance->pass[first], .variables = variables};
-    mst_apply_request request = {.gradients = muster_tensor_make(dtype, begin, 1, &length),
-                                 .segments = &instance->segments[first],
-                                 .segment_count = count,
-                                 .function = rule_apply,
-                                 .context = &context,
-                                 .undefined = &instance->undefined[first]};
-    request.gradients.device = instance->device;
-    const muster_status status = mst_worker_all_reduce_apply(worker, NULL, &request);
-    return status == MUSTER_OK ? MUSTER_OK : pass_failed(status, undefined_name(program, instance, first, count));
+    instance->pass_context[v] = (pass_context){.program = program, .runs = &instance->pass[vector->first], .variables = variables};
+    instance->requests[v] = (mst_apply_request){.gradients = muster_tensor_make(layout.dtype, begin, 1, &length),
+                                                .segments = &instance->segments[vector->first],
+                                                .segment_count = vector->count,
+                                                .bucket_ends = layout.bucket_ends,
+                                                .bucket_count = layout.bucket_count,
+                                                .function = rule_apply,
+                                                .context = &instance->pass_context[v],
+                                                .undefined = &instance->undefined[vector->first]};
+    instance->requests[v].gradients.device = instance->device;
 }
 
-muster_status mst_pass_run(muster_worker *worker, const mst_graph_program *program, mst_instance *instance, const muster_tensor *given,
-                           const muster_tensor *updates) {
-    const mst_pass *pass = program->pass;
-    for (int32_t first = 0, end; first < pass->count; first = end) {
-        end = first + 1;
-        while (end < pass->count && mst_pass_dtype(program, &pass->rules[end]) == mst_pass_dtype(program, &pass->rules[first])) end++;
-        MUSTER_TRY(pass_run_dtype(worker, program, instance, given + program->input_count, updates, first, end - first));
-    }
-    return MUSTER_OK;
+void mst_pass_open(const mst_graph_program *program, mst_instance *instance, const muster_tensor *given, const muster_tensor *updates) {
+    for (int32_t v = 0; v < program->pass->vector_count; v++) vector_open(program, instance, given + program->input_count, updates, v);
+    instance->next_bucket = 0;
+    instance->begins_at = program->pass->bucket_count ? (instance->buckets[0].step < 0 ? 0 : instance->buckets[0].step) : -1;
+}
+
+static muster_status vector_end(const mst_graph_program *program, const mst_instance *instance, int32_t v, muster_status status) {
+    const mst_pass_vector *vector = &program->pass->vectors[v];
+    return status == MUSTER_OK ? MUSTER_OK : pass_failed(status, undefined_name(program, instance, vector->first, vector->count));
+}
+
+muster_status mst_pass_bucket_run(muster_worker *worker, const mst_graph_program *program, mst_instance *instance,
+                                  const mst_pass_bucket *bucket) {
+    mst_apply_request request = instance->requests[bucket->vector];
+    if (program->eager)
+        return vector_end(program, instance, bucket->vector, mst_worker_apply_begin(worker, NULL, &request, bucket->bucket));
+    request.function = NULL; /* the sums alone */
+    return vector_end(program, instance, bucket->vector, mst_worker_apply_sum_begin(worker, NULL, &request, bucket->bucket));
+}
+
+static muster_status vector_run(muster_worker *worker, const mst_graph_program *program, const mst_instance *instance, int32_t v) {
+    const mst_apply_request *request = &instance->requests[v];
+    if (!program->pass->vectors[v].bucket_count) return mst_worker_all_reduce_apply(worker, NULL, request);
+    return program->eager ? MUSTER_OK : mst_worker_apply_finish(worker, NULL, request);
+}
+
+muster_status mst_pass_run(muster_worker *worker, const mst_graph_program *program, mst_instance *instance) {
+    MUSTER_TRY(mst_pass_begin(worker, program, instance, instance->step_count));
+    for (int32_t v = 0; v < program->pass->vector_count; v++)
+        MUSTER_TRY(vector_end(program, instance, v, vector_run(worker, program, instance, v)));
+    return mst_worker_exchange_end(worker);
 }

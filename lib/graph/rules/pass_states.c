@@ -10,21 +10,6 @@ typedef struct portion_list {
     int32_t count;
 } portion_list;
 
-static int64_t count_of(const mst_graph_program *program, const mst_pass_rule *rule) {
-    const mst_type *type = &program->graph->rules->entries[rule->entry].parameter->type;
-    int64_t count = 1;
-    for (int32_t d = 0; d < type->ndim; d++) count *= mst_dim_constant(program->graph, type->dims[d]);
-    return count;
-}
-
-mst_apply_layout mst_pass_layout(const mst_graph_program *program, int32_t first, int32_t *end) {
-    const mst_pass *pass = program->pass;
-    mst_apply_layout layout = {.dtype = mst_pass_dtype(program, &pass->rules[first])};
-    for (*end = first; *end < pass->count && mst_pass_dtype(program, &pass->rules[*end]) == layout.dtype; ++*end)
-        if (mst_pass_is_shared(program, &pass->rules[*end])) layout.count += count_of(program, &pass->rules[*end]);
-    return layout;
-}
-
 /* The portions of the `count` elements from `before` on in the shared vector, and where the states
  * of each device begin. */
 static muster_status portions_find(const mst_apply_layout *layout, int32_t devices, int64_t before, int64_t count, portion_list *list,
@@ -48,12 +33,13 @@ static muster_status portions_find(const mst_apply_layout *layout, int32_t devic
 static muster_status states_lay(const mst_graph_program *program, portion_list *list) {
     const mst_pass *pass = program->pass;
     const int32_t devices = program->graph->runtime->size;
-    for (int32_t first = 0, end; first < pass->count; first = end) {
-        const mst_apply_layout layout = mst_pass_layout(program, first, &end);
+    for (int32_t v = 0; v < pass->vector_count; v++) {
+        const mst_pass_vector *vector = &pass->vectors[v];
+        const mst_apply_layout layout = mst_pass_layout(program, vector);
         int64_t before = 0;
-        for (int32_t i = first; i < end; i++) {
+        for (int32_t i = vector->first; i < vector->first + vector->count; i++) {
             const mst_update_rule_entry *entry = &program->graph->rules->entries[pass->rules[i].entry];
-            const int64_t count = count_of(program, &pass->rules[i]);
+            const int64_t count = mst_pass_parameter_count(program, &pass->rules[i]);
             if (!mst_pass_is_shared(program, &pass->rules[i])) continue;
             MUSTER_TRY(portions_find(&layout, devices, before, count, list, pass->first_states + (int64_t)i * devices));
             for (int32_t s = 0; s < entry->state_count; s++)
