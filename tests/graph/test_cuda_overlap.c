@@ -114,7 +114,10 @@ static void open_training(training *t, muster_update_rule rule, const way *way) 
     muster_expr *loss = make_graph(t, graph, parameters);
     assert_ok(muster_gradient(loss, parameters, PARAMETERS, gradients));
     muster_rule_options_init(&rule_options);
-    rule_options.learning_rate = 0.01;
+    if (rule == MUSTER_SGD) /* a rate that is known behind a gradient */
+        rule_options.rate = APPLY(graph, "sigmoid", APPLY(graph, "sum", gradients[PARAMETERS - 4]));
+    else
+        rule_options.learning_rate = 0.01;
     assert_ok(muster_graph_minimise(graph, parameters, gradients, PARAMETERS, rule, &rule_options));
     assert_ok(muster_graph_output(graph, "loss", loss, MUSTER_AUTO));
     assert_ok(muster_variable_create(t->runtime, "note", muster_tensor_make(MUSTER_F32, &(float){0}, 0, NULL), &t->note));
