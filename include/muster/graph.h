@@ -158,8 +158,8 @@ typedef struct muster_graph_options {
      * all rows at once (a value that several devices exchange, x - mean(x), sorting along the
      * rows) and all that needs it is computed once, behind the parts; muster_graph_dump_function
      * shows which expressions run in the micro-batches. Parts without rows are left out. 0 and 1:
-     * all rows at once, without any of this. Errors: INVALID_ARGUMENT (a number below 0),
-     * UNSUPPORTED (with MUSTER_PER_WORKER; on a runtime with logical shards). */
+     * all rows at once, without any of this. Errors: INVALID_ARGUMENT (a number below 0), OUT_OF_RANGE
+     * (above 1048576), UNSUPPORTED (with MUSTER_PER_WORKER; on a runtime with logical shards). */
     int64_t micro_batches;
     /* With MUSTER_ONE_DEVICE on several GPUs: the gradients that the rules of muster_graph_minimise
      * need are divided into buckets of at least so many bytes, of which the first needs a 25th, in

@@ -30,9 +30,23 @@ static const mst_graph_port *given_port(const mst_graph_program *program, int32_
     return i < program->input_count ? &program->graph->inputs.items[i] : &program->graph->variables.items[i - program->input_count];
 }
 
+static const char *split_print(int32_t axis, char text[MST_NODE_TEXT]) {
+    (void)snprintf(text, MST_NODE_TEXT, axis < 0 ? "not split" : "split along axis %d", (int)axis);
+    return text;
+}
+
 static muster_status sizes_refuse(const mst_graph_program *program, int32_t i, const muster_tensor *given) {
     char received[MST_NODE_TEXT], expected[MST_NODE_TEXT];
     const mst_graph_port *port = given_port(program, i);
+    if (program->distributed && port->variable && port->variable->object.runtime->size > 1 && port->mode != MUSTER_USE_READ_SLICEABLE) {
+        /* Whole shapes may be equal here: the parts are what differs. */
+        const int32_t was = port->node->distribution.kind == MST_CUT ? port->node->distribution.axis : -1;
+        const int32_t is = mst_variable_split_axis(port->variable);
+        if (was != is)
+            return mst_error(MUSTER_SHAPE_MISMATCH,
+                             "variable \"%.60s\": expected one that is %s, as when the graph was compiled, received one that is %s",
+                             port->name, split_print(was, expected), split_print(is, received));
+    }
     return mst_error(MUSTER_SHAPE_MISMATCH, "%s \"%.60s\": expected %s, received %s", i < program->input_count ? "input" : "variable",
                      port->name, mst_type_text(program->graph, &port->node->type, expected), mst_shape_print(given, received));
 }

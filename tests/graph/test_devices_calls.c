@@ -1,5 +1,5 @@
 /* Calls of graphs with one meaning on several devices that are not whole: slices, and the master
- * alone. */
+ * alone; and of those whose variables are split otherwise now. */
 #include "graph_fixture.h"
 
 #include <math.h>
@@ -99,10 +99,35 @@ static void the_master_alone_gives_the_same_values_and_updates_nothing(void **st
     assert_int_equal(checked, MACHINES * SINGLES);
 }
 
+/* The message says how the variable lay and how it lies now, since the parts' shapes do not: the
+ * whole of a joined variable has the shape that is expected. A part that has come back is served
+ * again. */
+static void a_variable_that_is_split_otherwise_now_is_refused_by_how_it_lies(void **state) {
+    double start[COLUMNS] = {2, -3, 0.5}, y[N][COLUMNS];
+    muster_runtime *runtime = graph_runtime("host:2");
+    muster_variable *w;
+    (void)state;
+    assert_ok(muster_variable_create(runtime, "w", muster_f64(start, COLUMNS), &w));
+    muster_function *whole = make(runtime, w, "x * w", false);
+    assert_ok(muster_variable_split(w, 0));
+    muster_function *parts = make(runtime, w, "x * w * 1.5", false);
+    assert_refused(
+        call(whole, false, 0, &y[0][0], N), MUSTER_SHAPE_MISMATCH,
+        "variable \"w\": expected one that is not split, as when the graph was compiled, received one that is split along axis 0");
+    assert_ok(call(parts, false, 0, &y[0][0], N));
+    assert_ok(muster_variable_join(w));
+    assert_refused(
+        call(parts, false, 0, &y[0][0], N), MUSTER_SHAPE_MISMATCH,
+        "variable \"w\": expected one that is split along axis 0, as when the graph was compiled, received one that is not split");
+    assert_ok(call(whole, false, 0, &y[0][0], N));
+    assert_ok(muster_runtime_close(runtime));
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(slices_are_refused_where_rows_meet),
         cmocka_unit_test(the_master_alone_gives_the_same_values_and_updates_nothing),
+        cmocka_unit_test(a_variable_that_is_split_otherwise_now_is_refused_by_how_it_lies),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
