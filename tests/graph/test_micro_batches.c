@@ -176,6 +176,59 @@ static void partial_values_of_integers_and_truth_are_combined(void **state) {
     }
 }
 
+/* ---- what is in the loop, and what is not ---- */
+
+/* A partial value that does not come from the rows, but from split parameters, is added once. */
+static void values_build(muster_graph *graph, muster_expr *const *x, int32_t count, const invariance_case *its) {
+    (void)count, (void)its;
+    assert_ok(muster_graph_split(x[1], 1));
+    assert_ok(muster_graph_split(x[2], 0));
+    assert_ok(muster_graph_output(graph, "both", muster_expr_parse(graph, "reshape(sum(x, 0), [3, 4]) + u @ v"), MUSTER_AUTO));
+}
+
+/* z, of all rows, is made before the loop, and is needed in it after t, which leaves it. */
+static void loop_build(muster_graph *graph, muster_expr *const *x, int32_t count, const invariance_case *its) {
+    (void)x, (void)count, (void)its;
+    muster_expr *z = muster_expr_parse(graph, "cumsum(x, 0)"), *t = muster_expr_parse(graph, "tanh(z)", "z", z);
+    assert_ok(muster_graph_output(graph, "behind", muster_expr_parse(graph, "sum(cumsum(t, 0), 0)", "t", t), MUSTER_AUTO));
+    assert_ok(muster_graph_output(graph, "sum", muster_expr_parse(graph, "sum(t)", "t", t), MUSTER_AUTO));
+    assert_ok(muster_graph_output(graph, "products", muster_expr_parse(graph, "sum(z * 3, 0)", "z", z), MUSTER_AUTO));
+}
+
+static void values_of_all_rows_and_of_none_are_counted_once(void **state) {
+    const invariance_case cases[] = {
+        {.name = "split parameters beside rows",
+         .inputs = {{.name = "x", SHAPE_OF(ROWS, 12)}},
+         .variables = {{.name = "u", SHAPE_OF(3, 64)}, {.name = "v", SHAPE_OF(64, 4)}},
+         .build = values_build,
+         .seed = 5},
+        {.name = "a value before the loop", .inputs = {{.name = "x", SHAPE_OF(ROWS, 4)}}, .build = loop_build, .seed = 6},
+        {.name = "one shape before the loop and behind it",
+         .inputs = {{.name = "x", SHAPE_OF(ROWS, 4)}},
+         .variables = {{.name = "w", SHAPE_OF(4, 3)}},
+         .outputs = {{"inside", "sum(tanh(x @ (w * 2)))"}, {"behind", "tanh(w * 2)"}},
+         .seed = 7},
+        {.name = "operations on partial values",
+         .inputs = {{.name = "x", SHAPE_OF(ROWS, 4)}},
+         .outputs = {{"y", "sum(x, 0) * 2 + sum(x * x, 0) * 3"}},
+         .seed = 8},
+    };
+    enum { CASES = sizeof cases / sizeof *cases };
+    int32_t compared = 0;
+    (void)state;
+    for (int32_t c = 0; c < CASES; c++)
+        for (int32_t m = 0; m < MACHINES; m++)
+            for (int32_t unfused = 0; unfused < 2; unfused++, compared++) {
+                invariance_way way = {.dtype = MUSTER_F64, .rows = changing, .calls = 3, .unfused = unfused};
+                invariance_values expected;
+                invariance_run(devices_open("host:1"), &cases[c], &way, &expected);
+                way.micro_batches = 3;
+                compare(&cases[c], &way, &expected, machines[m]);
+                invariance_free(&expected);
+            }
+    assert_int_equal(compared, CASES * MACHINES * 2);
+}
+
 /* ---- what is refused ---- */
 
 static muster_status compile_with(muster_runtime *runtime, muster_graph_meaning meaning, int64_t micro_batches,
@@ -225,9 +278,13 @@ static void what_cannot_be_is_refused(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(every_way_of_calling_gives_the_values_of_all_rows), cmocka_unit_test(sums_of_small_dtypes_are_rounded_once),
-        cmocka_unit_test(partial_values_of_integers_and_truth_are_combined), cmocka_unit_test(what_cannot_be_is_refused),
-        cmocka_unit_test(micro_batches_give_the_values_of_all_rows),         cmocka_unit_test(no_rows_are_no_rows_in_micro_batches),
+        cmocka_unit_test(every_way_of_calling_gives_the_values_of_all_rows),
+        cmocka_unit_test(sums_of_small_dtypes_are_rounded_once),
+        cmocka_unit_test(partial_values_of_integers_and_truth_are_combined),
+        cmocka_unit_test(what_cannot_be_is_refused),
+        cmocka_unit_test(values_of_all_rows_and_of_none_are_counted_once),
+        cmocka_unit_test(micro_batches_give_the_values_of_all_rows),
+        cmocka_unit_test(no_rows_are_no_rows_in_micro_batches),
     };
     return cmocka_run_group_tests(tests, NULL, devices_close);
 }
