@@ -61,9 +61,9 @@ static muster_status check_splits(const mst_graph *graph, const muster_graph_opt
 static muster_status check_averages(const mst_ports *ports, const char *kind, const char *choices) {
     for (int32_t i = 0; i < ports->count; i++) {
         const mst_graph_port *port = &ports->items[i];
-        if (port->mode == MUSTER_AUTO && !mst_dtype_is_float(port->node->type.dtype))
+        if (port->mode == MUSTER_AUTO && !mst_dtype_is_float(port->written->type.dtype))
             return mst_error(MUSTER_UNSUPPORTED, "%s: %s \"%.60s\": mode: expected %s, since %s has no average, received MUSTER_AUTO",
-                             where, kind, port->name, choices, muster_dtype_name(port->node->type.dtype));
+                             where, kind, port->name, choices, muster_dtype_name(port->written->type.dtype));
     }
     return MUSTER_OK;
 }

@@ -189,7 +189,30 @@ static void test_a_failed_allocation_keeps_the_values(void **state) {
         assert_ok(status);
     }
     for (int32_t i = 0; i < COUNT; i++) assert_true(read[2 * i] == values[i]);
+    call(&u, NULL);
+    assert_ok(muster_function_state_get(u.function, u.w, "velocity", strided));
+    for (int32_t i = 0; i < COUNT; i++) assert_true(read[2 * i] == values[i] / 2 - 2);
     end(&u);
+}
+
+/* Then the same graph is compiled in a way in which every device has the states. */
+static void test_a_failed_compilation_leaves_no_portions(void **state) {
+    int32_t failed = 0;
+    (void)state;
+    for (muster_status status = MUSTER_OUT_OF_MEMORY; status == MUSTER_OUT_OF_MEMORY; failed++) {
+        muster_graph_options options;
+        muster_graph_options_init(&options);
+        options.meaning = MUSTER_PER_WORKER;
+        uses u = begin("host:2");
+        mst_memory_fail_at(failed + 1);
+        status = muster_graph_compile(u.graph, NULL, &u.function);
+        mst_memory_fail_at(0);
+        if (status != MUSTER_OK) assert_ok(muster_graph_compile(u.graph, &options, &u.function));
+        call(&u, NULL);
+        check_velocity(&u, status == MUSTER_OK ? -2 : -0.75f); /* the sum of all rows, or of the master's */
+        end(&u);
+    }
+    assert_true(failed > 30);
 }
 
 int main(void) {
@@ -197,6 +220,7 @@ int main(void) {
                                        cmocka_unit_test(test_a_graph_may_read_its_states),
                                        cmocka_unit_test(test_a_state_that_is_set_before_compiling_stays),
                                        cmocka_unit_test(test_a_state_that_another_function_uses_is_not_divided),
-                                       cmocka_unit_test(test_a_failed_allocation_keeps_the_values)};
+                                       cmocka_unit_test(test_a_failed_allocation_keeps_the_values),
+                                       cmocka_unit_test(test_a_failed_compilation_leaves_no_portions)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

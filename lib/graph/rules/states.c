@@ -94,8 +94,11 @@ void mst_update_rules_end(mst_graph *graph) {
 
 static const char where_compiles[] = "muster_graph_compile";
 
-static muster_status state_split(const mst_update_rule_entry *entry, const mst_update_rule_state *state) {
+/* Portions of a compilation that has failed are for a program that is gone, and another one may get
+ * its address. */
+static muster_status state_split(const mst_graph *graph, const mst_update_rule_entry *entry, const mst_update_rule_state *state) {
     const int32_t axis = mst_variable_split_axis(entry->variable);
+    if (state->variable->portions && state->variable->portions->owner) state->variable->portions->owner = graph;
     if (axis == mst_variable_split_axis(state->variable)) return MUSTER_OK;
     return mst_variable_lay_whole(where_compiles, state->variable, axis);
 }
@@ -104,7 +107,7 @@ muster_status mst_update_rules_compile(mst_graph *graph, muster_graph_meaning me
     const mst_update_rules *rules = graph->status == MUSTER_OK ? graph->rules : NULL;
     for (int32_t e = 0; rules && e < rules->entry_count; e++)
         for (int32_t s = 0; s < rules->entries[e].state_count; s++)
-            MUSTER_TRY(state_split(&rules->entries[e], &rules->entries[e].states[s]));
+            MUSTER_TRY(state_split(graph, &rules->entries[e], &rules->entries[e].states[s]));
     for (int32_t c = 0; rules && c < rules->call_count; c++) {
         const mst_update_rule_state *step = &rules->calls[c].step;
         /* integers have no average; every slice gives the same */
