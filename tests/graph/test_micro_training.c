@@ -65,6 +65,23 @@ static void one_micro_batch_is_none(void **state) {
     }
 }
 
+/* The gradients of all micro-batches are one step, behind which the buckets begin. */
+static void buckets_and_eager_updates_wait_for_all_micro_batches(void **state) {
+    static network_results expected, got;
+    int32_t compared = 0;
+    (void)state;
+    network_train("host:1", MUSTER_MOMENTUM, 0, NULL, &expected);
+    for (int32_t m = 1; m < MACHINES; m++)
+        for (int32_t eager = 0; eager < 2; eager++, compared++) {
+            muster_graph_options options = options_of(3);
+            options.eager_updates = eager;
+            options.bucket_bytes = 256;
+            network_train(machines[m], MUSTER_MOMENTUM, 0, &options, &got);
+            assert_true(network_distance(&expected, &got) < 1e-11);
+        }
+    assert_int_equal(compared, 4);
+}
+
 /* ---- memory ---- */
 
 static int64_t number_before(const char *dump, const char *prefix) {
@@ -200,6 +217,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_rule_trains_as_with_all_rows_at_once),
         cmocka_unit_test(one_micro_batch_is_none),
+        cmocka_unit_test(buckets_and_eager_updates_wait_for_all_micro_batches),
         cmocka_unit_test(the_block_becomes_smaller),
         cmocka_unit_test(steady_calls_allocate_nothing),
         cmocka_unit_test(a_micro_batch_that_fails_updates_nothing),
