@@ -58,6 +58,7 @@ static double value_at(muster_dtype dtype, const void *memory, int64_t i) {
 
 static muster_status compile(const training *t, muster_update_rule rule, muster_function **function) {
     muster_rule_options options;
+    muster_graph_options graph_options;
     muster_graph *graph;
     muster_expr *parameters[PARAMETERS], *gradients[PARAMETERS];
     assert_ok(muster_graph_create(t->runtime, "training", &graph));
@@ -69,7 +70,9 @@ static muster_status compile(const training *t, muster_update_rule rule, muster_
     options.learning_rate = 0.25;
     if (rule == MUSTER_MOMENTUM) options.momentum = 0.5;
     muster_status status = muster_graph_minimise(graph, parameters, gradients, PARAMETERS, rule, &options);
-    if (status == MUSTER_OK) status = muster_graph_compile(graph, NULL, function);
+    muster_graph_options_init(&graph_options);
+    graph_options.bucket_bytes = on_gpus() ? 64 : 0; /* several buckets, with a portion in each; host memory has one */
+    if (status == MUSTER_OK) status = muster_graph_compile(graph, &graph_options, function);
     assert_ok(muster_graph_destroy(graph));
     return status;
 }
