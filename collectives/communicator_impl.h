@@ -230,4 +230,11 @@ muster_status mst_worker_reserve(muster_worker *worker, int64_t bytes);
  * `length` gradients on each rank. */
 muster_status mst_worker_reserve_apply(muster_worker *worker, const mst_apply_layout *layout, int64_t length);
 
+/* For tests: each rank calls this before it enters a rendezvous of several ranks, when it begins to
+ * write what all have agreed on, and behind it. True: the rank ends there, with *status. NULL:
+ * none. */
+typedef enum { MST_MOMENT_ENTERS, MST_MOMENT_WRITES, MST_MOMENT_LEAVES } mst_rendezvous_moment;
+typedef bool (*mst_rendezvous_hook)(muster_worker *worker, int32_t collective, mst_rendezvous_moment moment, muster_status *status);
+extern mst_rendezvous_hook mst_rendezvous_test_hook;
+
 #endif

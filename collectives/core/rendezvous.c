@@ -78,10 +78,19 @@ static muster_status leave(const mst_batch *b, muster_status status) {
     return status != MUSTER_OK ? mst_error_restore(status, message) : left;
 }
 
+mst_rendezvous_hook mst_rendezvous_test_hook = NULL;
+
+static bool hook_ends(const mst_batch *b, mst_rendezvous_moment moment, muster_status *status) {
+    return __builtin_expect(mst_rendezvous_test_hook != NULL, 0) &&
+           mst_rendezvous_test_hook(b->worker, b->requests->collective, moment, status);
+}
+
 /* From here on a failure may leave parameters undefined. */
-static void note_writes(const mst_batch *b) {
+static muster_status begin_writes(const mst_batch *b) {
+    muster_status status;
     if (mst_request_applies(b->requests) && b->requests->apply->phase != MST_APPLY_SUM)
         atomic_store_explicit(&b->member->apply_written, b->tag, memory_order_release);
+    return hook_ends(b, MST_MOMENT_WRITES, &status) ? status : MUSTER_OK;
 }
 
 static muster_status serve_alone(mst_batch *b, const mst_transport *transport) {
@@ -93,7 +102,7 @@ static muster_status serve_alone(mst_batch *b, const mst_transport *transport) {
     muster_status status = mst_team_read_begin(b->communicator->team, b->worker, b->tag);
     if (status == MUSTER_OK) {
         status = check(b);
-        if (status == MUSTER_OK) note_writes(b);
+        if (status == MUSTER_OK) status = begin_writes(b);
         if (status == MUSTER_OK) status = transport->run(b);
         mst_team_read_end(b->communicator->team, b->worker, b->tag);
     }
@@ -119,7 +128,7 @@ static muster_status run_winners(mst_batch *b, uint32_t *served, bool *again) {
     MUSTER_TRY(check(b));
     *again = !elect(b, served);
     if (*again) return *served = 0, MUSTER_OK;
-    note_writes(b);
+    MUSTER_TRY(begin_writes(b));
     for (int32_t i = 0; i < b->communicator->shared_count; i++) {
         const mst_transport *transport = b->communicator->shared[i];
         if (*served & 1u << transport->number) MUSTER_TRY(transport->run(b));
@@ -194,6 +203,13 @@ static bool is_shared(const muster_communicator *communicator, const mst_request
     return count > 1 || (requests->collective != MST_BARRIER && requests->collective != MST_END_OF_BODY);
 }
 
+static muster_status run_all(mst_batch *b, mst_request *array, const mst_transport *exclusive) {
+    bool again = false;
+    if (!is_shared(b->communicator, b->requests, b->count)) return run_exclusive(b, array, exclusive);
+    MUSTER_TRY(run_once(b, array, NULL, &again));
+    return again ? run_exclusive(b, array, exclusive) : MUSTER_OK;
+}
+
 muster_status mst_rendezvous_run(muster_communicator *communicator, muster_worker *worker, const mst_request *requests, mst_request *array,
                                  int32_t count) {
     const int32_t rank = mst_communicator_rank(communicator, worker);
@@ -207,9 +223,9 @@ muster_status mst_rendezvous_run(muster_communicator *communicator, muster_worke
                    .rank = rank,
                    .name = mst_collective_name(collective),
                    .function = mst_request_function(count == 1 ? requests : &(mst_request){.collective = MST_GROUP})};
-    bool again = false;
+    muster_status status;
     b.winners = count == 1 ? &b.winner : b.member->group.winners;
-    if (!is_shared(communicator, requests, count)) return run_exclusive(&b, array, exclusive);
-    MUSTER_TRY(run_once(&b, array, NULL, &again));
-    return again ? run_exclusive(&b, array, exclusive) : MUSTER_OK;
+    if (hook_ends(&b, MST_MOMENT_ENTERS, &status)) return status;
+    MUSTER_TRY(run_all(&b, array, exclusive));
+    return hook_ends(&b, MST_MOMENT_LEAVES, &status) ? status : MUSTER_OK;
 }

@@ -139,9 +139,26 @@ static muster_status call_task(muster_worker *worker, void *argument) {
     return status;
 }
 
+static inline muster_status check_variables(const mst_call *call, const char *where) {
+    const muster_function *function = call->function;
+    for (int64_t u = 0; u < function->use_count; u++)
+        if (function->uses[u].read) MUSTER_TRY(mst_variable_check_defined(function->uses[u].variable, 0, call->size, where));
+    return MUSTER_OK;
+}
+
+static inline __attribute__((always_inline)) muster_status call_run_pool(mst_call *call, const char *where, bool single) {
+    muster_function *function = call->function;
+    const muster_runtime *runtime = function->object.runtime;
+    MUSTER_TRY(single ? mst_pool_run_single(runtime->pool, call_task, call) : mst_pool_run(runtime->pool, call_task, call));
+    if (function->output_count) MUSTER_TRY(mst_outputs_collect(call, where));
+    if (function->use_count) mst_updates_apply(call);
+    return MUSTER_OK;
+}
+
 static inline __attribute__((always_inline)) muster_status call_run(muster_function *function, const char *where, bool single) {
     const muster_runtime *runtime = function->object.runtime;
     mst_call *call = single ? &function->single : &function->together;
+    if (function->use_count) MUSTER_TRY(check_variables(call, where));
     if (function->on_devices) {
         mst_communicator_ready(runtime->communicator);
         MUSTER_TRY(mst_call_reserve(call, where, false));
@@ -149,10 +166,8 @@ static inline __attribute__((always_inline)) muster_status call_run(muster_funct
     }
     if (function->plan.warn_after_ns | function->plan.fail_after_ns)
         mst_pool_set_deadlines(runtime->pool, function->plan.warn_after_ns, function->plan.fail_after_ns);
-    MUSTER_TRY(single ? mst_pool_run_single(runtime->pool, call_task, call) : mst_pool_run(runtime->pool, call_task, call));
-    if (function->output_count) MUSTER_TRY(mst_outputs_collect(call, where));
-    if (function->use_count) mst_updates_apply(call);
-    return MUSTER_OK;
+    const muster_status status = call_run_pool(call, where, single);
+    return __builtin_expect(function->ended != NULL, 0) ? function->ended(function->user, status) : status;
 }
 
 static inline __attribute__((always_inline)) muster_status call_entered(muster_function *function, const mst_arguments *arguments) {

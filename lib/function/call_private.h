@@ -10,6 +10,7 @@
 #ifndef MST_CALL_PRIVATE_H
 #define MST_CALL_PRIVATE_H
 
+#include "owner_impl.h"
 #include "part_private.h"
 #include "plan_private.h"
 #include "port_private.h"
@@ -80,8 +81,9 @@ struct muster_function {
     mst_call together, single;
     muster_body *bodies; /* [size] */
     void *user;
-    mst_owned *owned; /* `user`, if the library ends it; else NULL */
-    bool sealed;      /* the function has been called, so its description is complete */
+    mst_function_ended ended; /* NULL: nobody asks */
+    mst_owned *owned;         /* `user`, if the library ends it; else NULL */
+    bool sealed;              /* the function has been called, so its description is complete */
     bool runs_without_rows, shards_together;
     bool counts_without_rows; /* what the body computes without rows is collected, too */
     muster_default_stream default_stream;

@@ -17,6 +17,8 @@ muster_status mst_function_enter(muster_function *function, muster_body body, co
 
 void mst_function_leave(muster_function *function) { mst_pool_leave(function->object.runtime->pool); }
 
+void mst_function_set_ended(muster_function *function, mst_function_ended ended) { function->ended = ended; }
+
 static muster_status inside_check(const muster_worker *worker, const char *where) {
     MUSTER_TRY(mst_worker_check(worker, where));
     if (mst_worker_rank(worker)) return MUSTER_OK;

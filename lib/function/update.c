@@ -130,6 +130,7 @@ void mst_updates_apply(mst_call *call) {
             mst_store old = {.address = replica->address, .capacity = replica->capacity};
             replica->address = part->value.address;
             replica->capacity = part->value.capacity;
+            replica->undefined = false;
             part->value = old;
             part->begun = false;
         }

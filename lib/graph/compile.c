@@ -145,7 +145,7 @@ static muster_status ranks_make(mst_graph_program *program) {
         if (!program->ranks[r].given || !program->ranks[r].row_edges)
             return mst_out_of_memory(where, (int64_t)(given * sizeof(muster_tensor) + edges * sizeof(int64_t)));
     }
-    return MUSTER_OK;
+    return program->pass ? mst_pass_make_notes(program) : MUSTER_OK;
 }
 
 static muster_status program_fill(mst_graph_program *program, const muster_graph_options *options) {
@@ -239,6 +239,7 @@ muster_status muster_graph_compile(muster_graph *handle, const muster_graph_opti
         (void)muster_function_destroy(made);
         return mst_error_restore(described, message);
     }
+    if (program->pass) mst_function_set_ended(made, mst_pass_ended);
     graph->frozen = true;
     *function = made;
     return MUSTER_OK;

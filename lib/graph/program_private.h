@@ -68,7 +68,7 @@ typedef struct mst_instance {
     mst_pass_bucket *buckets;              /* [buckets of the pass] in the order in which they begin */
     int32_t next_bucket;                   /* of the run */
     int32_t begins_at;                     /* the step behind which the next bucket begins; -1: none does */
-    bool *undefined;                       /* by rule: the failed pass may have changed the parameter */
+    bool *undefined;                       /* by rule: what a pass that failed says of the parameter */
     int32_t device;                        /* of the worker */
     mst_dead_range *dead;                  /* of a checked program */
     int32_t dead_count;
@@ -83,6 +83,7 @@ typedef struct mst_graph_program_rank {
     muster_tensor *given; /* [inputs + variables + updates] of the run that is being made, [updates] the replicas that inside.c writes */
     mst_sharing sharing;  /* of a distributed program: of the last run */
     int64_t *row_edges;   /* [workers + 1], then those of the shards */
+    bool *written;        /* by rule of the pass: this run has written the parameter, perhaps some elements only */
     bool running;         /* the steps run: an operator of the program must not run the same program */
     char padding[MST_CACHE_LINE];
 } mst_graph_program_rank;
@@ -226,6 +227,13 @@ muster_status mst_pass_targets(muster_worker *worker, const mst_graph_program *p
 muster_status mst_pass_prepare(const mst_graph_program *program, int32_t rank, mst_instance *instance);
 muster_status mst_pass_reserve(muster_worker *worker, const mst_graph_program *program, const mst_instance *instance);
 muster_status mst_pass_run(muster_worker *worker, const mst_graph_program *program, mst_instance *instance);
+/* rules/pass_failed.c. Allocates the notes of the ranks. Errors: OUT_OF_MEMORY. */
+muster_status mst_pass_make_notes(mst_graph_program *program);
+/* Notes which rules a run has applied: of `count` from `first` on those that `which` says, or
+ * all. */
+void mst_pass_note_written(mst_graph_program_rank *rank, int32_t first, int32_t count, const bool *which);
+/* The end of a call (mst_function_ended): after a failure, what its pass has written is undefined. */
+muster_status mst_pass_ended(void *program, muster_status status);
 
 /* run_sharing.c. Which rows each worker has: as the call distributes them, or as the workers tell
  * each other. Errors: UNSUPPORTED (rows that logical shards cannot have), those of the

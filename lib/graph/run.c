@@ -255,6 +255,7 @@ void mst_graph_program_destroy(void *user) {
         for (int32_t i = 0; i < MST_INSTANCES; i++) mst_instance_free(program->ranks[r].instances[i]);
         mst_free(program->ranks[r].given);
         mst_free(program->ranks[r].row_edges);
+        mst_free(program->ranks[r].written);
     }
     mst_free(program->ranks);
     mst_loop_free(program->loop);

@@ -91,6 +91,9 @@ static muster_status server_count_elements(const mst_creation *c, int32_t index,
                          "%s: variables[%" PRId32 "]: expected a variable that is not split, received '%.100s', split along axis %" PRId32
                          ": muster_variable_get_whole has the value for a server of tensors",
                          c->where, index, c->variables[index]->object.name, axis);
+    if (!c->options.fill)
+        MUSTER_TRY(
+            mst_variable_check_defined(c->variables[index], 0, c->options.initial == MUSTER_INITIAL_OWN ? c->runtime->size : 1, c->where));
     *elements = muster_tensor_count(mst_variable_tensor(c->variables[index], 0));
     for (int32_t r = 1; r < c->runtime->size && c->options.initial == MUSTER_INITIAL_OWN && !c->options.fill; r++) {
         const int64_t other = muster_tensor_count(mst_variable_tensor(c->variables[index], r));

@@ -79,6 +79,7 @@ static muster_status broadcast_replica(mst_change *change, muster_worker *worker
 
 static muster_status plan_broadcast_replicas(mst_change *change) {
     MUSTER_TRY(mst_change_check_rank(change, change->rank));
+    MUSTER_TRY(mst_change_check_defined(change, change->rank));
     MUSTER_TRY(mst_change_replicas(change));
     for (int32_t i = 0; i < change->count; i++) {
         const muster_variable *variable = change->variables[i];

@@ -109,6 +109,7 @@ void mst_change_shape(mst_change *change, int32_t index, int32_t rank, const int
     const muster_variable *variable = change->variables[index];
     mst_replica *next = &change->next[mst_change_at(change, index, rank)];
     memcpy(next->shape, shape, (size_t)variable->ndim * sizeof *shape);
+    next->undefined = false;
     int64_t bytes = mst_shape_bytes(variable->dtype, variable->ndim, shape);
     if (!fresh && next->address && bytes <= next->capacity) return;
     next->address = NULL;
@@ -208,6 +209,22 @@ muster_status mst_change_check_equal_shapes(const mst_change *change, int32_t in
                          mst_shape_text(first_text, variable->ndim, first));
     }
     return MUSTER_OK;
+}
+
+muster_status mst_change_check_defined(const mst_change *change, int32_t rank) {
+    for (int32_t i = 0; i < change->count; i++) MUSTER_TRY(mst_variable_check_defined(change->variables[i], rank, 1, change->where));
+    return MUSTER_OK;
+}
+
+muster_status mst_change_check_all_defined(const mst_change *change) {
+    for (int32_t i = 0; i < change->count; i++)
+        MUSTER_TRY(mst_variable_check_defined(change->variables[i], 0, change->size, change->where));
+    return MUSTER_OK;
+}
+
+void mst_change_note_defined(const mst_change *change) {
+    for (int32_t i = 0; i < change->count; i++)
+        for (int32_t r = 0; r < change->size; r++) change->variables[i]->replicas[r].undefined = false;
 }
 
 muster_status mst_change_check_rank(const mst_change *change, int32_t rank) {

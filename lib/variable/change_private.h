@@ -49,7 +49,7 @@ muster_status mst_change_begin_any(mst_change *change, const char *where, muster
 muster_status mst_change_end(mst_change *change, muster_status status);
 /* Sets change->next to a copy of the replicas, for operations that change them. */
 muster_status mst_change_replicas(mst_change *change);
-/* Plans another shape for the replica. It keeps its storage if that is large enough and `fresh` is
+/* Plans a new value for the replica, perhaps in another shape. It keeps its storage if that is large enough and `fresh` is
  * false. */
 void mst_change_shape(mst_change *change, int32_t index, int32_t rank, const int64_t *shape, bool fresh);
 void mst_change_temporary(mst_change *change, int32_t index, int32_t rank, int64_t bytes);
@@ -86,6 +86,11 @@ void mst_variable_free(muster_variable *variable);
 muster_status mst_change_check_reduction(const mst_change *change);
 muster_status mst_change_check_equal_shapes(const mst_change *change, int32_t index);
 muster_status mst_change_check_rank(const mst_change *change, int32_t rank);
+/* Checks that the values of the replica of `rank`, or of all, are defined: of every variable. */
+muster_status mst_change_check_defined(const mst_change *change, int32_t rank);
+muster_status mst_change_check_all_defined(const mst_change *change);
+/* For operations that have set all replicas where they are, without mst_change_replicas. */
+void mst_change_note_defined(const mst_change *change);
 /* Checks that tensors[index] is a host tensor of the variable's dtype with `ndim` dimensions.
  * `what` is "value" or "result". */
 muster_status mst_change_check_tensor(const mst_change *change, int32_t index, int32_t ndim, const char *what);

@@ -5,6 +5,7 @@
 static muster_status plan_reduction(mst_change *change) {
     MUSTER_TRY(mst_change_check_reduction(change));
     MUSTER_TRY(mst_change_check_rank(change, change->rank));
+    MUSTER_TRY(mst_change_check_all_defined(change));
     for (int32_t i = 0; i < change->count; i++) {
         MUSTER_TRY(mst_change_check_equal_shapes(change, i));
         mst_change_reserve(change, mst_replica_bytes(change->variables[i], &change->variables[i]->replicas[0]));

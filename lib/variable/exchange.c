@@ -24,9 +24,10 @@ static muster_status exchange_run(const char *where, muster_variable *const *var
     return mst_change_end(&change, status == MUSTER_OK ? mst_change_run(&change, false) : status);
 }
 
-/* The number of rows of all replicas. Refuses a number whose size in bytes overflows. */
+/* The number of rows of all replicas, which are read. Refuses a number whose size in bytes overflows. */
 static muster_status total_rows(const mst_change *change, int32_t index, int64_t *rows) {
     const muster_variable *variable = change->variables[index];
+    MUSTER_TRY(mst_variable_check_defined(variable, 0, change->size, change->where));
     MUSTER_TRY(mst_change_total_rows(change, index, rows));
     if (*rows == 0) return MUSTER_OK;
     int64_t row_bytes = bytes_of_rows(variable, 1), bytes;
@@ -102,6 +103,7 @@ static muster_status scatter_one(mst_change *change, muster_worker *worker, int3
 static muster_status exchange_plan_scatter(mst_change *change, int32_t index) {
     const int64_t rows = change->variables[index]->replicas[change->rank].shape[0];
     MUSTER_TRY(mst_change_check_rows(change, index, "scatter"));
+    MUSTER_TRY(mst_variable_check_defined(change->variables[index], change->rank, 1, change->where));
     for (int32_t r = 0; r < change->size; r++) mst_change_rows(change, index, r, change->rank, mst_edge_rows(rows, change->size, r));
     return MUSTER_OK;
 }

@@ -35,6 +35,7 @@ static muster_status get_one(mst_change *change, muster_worker *worker, int32_t 
 static muster_status plan_get(mst_change *change) {
     const muster_variable *variable = change->variables[0];
     MUSTER_TRY(mst_change_check_rank(change, change->rank));
+    MUSTER_TRY(mst_change_check_defined(change, change->rank));
     MUSTER_TRY(mst_change_check_shape(change, 0, variable->ndim, variable->replicas[change->rank].shape, "value"));
     mst_change_plan_fetch(change, 0, change->rank, change->tensors[0]);
     change->work = get_one;
@@ -70,6 +71,7 @@ static muster_status reduce_to_one(mst_change *change, muster_worker *worker, in
 }
 
 static muster_status plan_reduce_to(mst_change *change) {
+    MUSTER_TRY(mst_change_check_all_defined(change));
     MUSTER_TRY(mst_change_check_reduction(change));
     for (int32_t i = 0; i < change->count; i++) {
         const muster_variable *variable = change->variables[i];
@@ -145,6 +147,7 @@ static muster_status concatenate_one(mst_change *change, muster_worker *worker, 
 }
 
 static muster_status plan_stack(mst_change *change) {
+    MUSTER_TRY(mst_change_check_all_defined(change));
     for (int32_t i = 0; i < change->count; i++) {
         const muster_variable *variable = change->variables[i];
         int64_t shape[MUSTER_MAX_DIMS + 1] = {change->size};
@@ -166,6 +169,7 @@ muster_status muster_variables_stack(muster_variable *const *variables, const mu
 }
 
 static muster_status plan_concatenate(mst_change *change) {
+    MUSTER_TRY(mst_change_check_all_defined(change));
     for (int32_t i = 0; i < change->count; i++) {
         const muster_variable *variable = change->variables[i];
         int64_t shape[MUSTER_MAX_DIMS];

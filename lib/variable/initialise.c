@@ -168,7 +168,9 @@ static muster_status initialise_run(initialisation *made) {
         if (!mst_device_is_host(change->runtime->devices[r]))
             mst_change_temporary(change, 0, r, mst_replica_bytes(variable, &variable->replicas[r]));
     change->work = initialise_one;
-    return mst_change_run(change, false);
+    MUSTER_TRY(mst_change_run(change, false));
+    mst_change_note_defined(change);
+    return MUSTER_OK;
 }
 
 muster_status muster_variable_initialise(muster_variable *variable, const muster_initialiser_options *options) {

@@ -172,7 +172,9 @@ muster_status mst_change_set_portions(mst_change *change) {
     MUSTER_TRY(whole_find(change, value, &change->contiguous));
     if (change->copy && mst_tensor_bytes(value) > 0) mst_tensor_pack(change->copy, value);
     change->work = set_portions;
-    return mst_change_run(change, false);
+    MUSTER_TRY(mst_change_run(change, false));
+    mst_change_note_defined(change);
+    return MUSTER_OK;
 }
 
 /* `value`: host memory of the whole value, or one zero for all elements. */

@@ -104,6 +104,7 @@ static muster_status plan_move(mst_change *change) {
     const muster_variable *variable = change->variables[0];
     const muster_tensor value = whole_at(change, 0, NULL);
     const size_t bytes = (size_t)change->size * sizeof *change->parts;
+    MUSTER_TRY(mst_variable_check_defined(variable, 0, mst_variable_split_axis(variable) < 0 ? 1 : change->size, change->where));
     MUSTER_TRY(mst_change_replicas(change));
     change->parts = mst_alloc(bytes);
     if (!change->parts) return mst_out_of_memory(change->where, (int64_t)bytes);

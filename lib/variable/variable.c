@@ -10,6 +10,24 @@ muster_tensor mst_variable_tensor(const muster_variable *variable, int32_t rank)
     return tensor;
 }
 
+void mst_variable_set_undefined(muster_variable *variable) {
+    for (int32_t r = 0; r < variable->object.runtime->size; r++) variable->replicas[r].undefined = true;
+}
+
+static __attribute__((cold)) muster_status refuse_undefined(const muster_variable *variable, int32_t rank, const char *where) {
+    return mst_error(MUSTER_BAD_STATE,
+                     "%s: variable '%.200s': expected a defined value, but a call that failed while it updated the variable has left "
+                     "its elements on rank %d undefined: set it on all devices again, by muster_variable_set_whole or, if it is the "
+                     "state of a rule, muster_function_state_set",
+                     where, variable->object.name, (int)rank);
+}
+
+muster_status mst_variable_check_defined(const muster_variable *variable, int32_t rank, int32_t count, const char *where) {
+    for (int32_t r = rank; r < rank + count; r++)
+        if (__builtin_expect(variable->replicas[r].undefined, 0)) return refuse_undefined(variable, r, where);
+    return MUSTER_OK;
+}
+
 void mst_variable_free(muster_variable *variable) {
     for (int32_t r = 0; variable->replicas && r < variable->object.runtime->size; r++) {
         mst_device *device = variable->object.runtime->devices[r];

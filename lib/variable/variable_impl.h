@@ -11,6 +11,7 @@ typedef struct mst_replica {
     void *address;    /* on the device, contiguous */
     int64_t capacity; /* in bytes */
     int64_t shape[MUSTER_MAX_DIMS];
+    bool undefined; /* a call that failed has left its elements so. Changes in the queue only */
 } mst_replica;
 
 /* Elements [begin, end) of a whole value, row by row, which the device of `rank` keeps. */
@@ -45,6 +46,12 @@ muster_tensor mst_variable_tensor(const muster_variable *variable, int32_t rank)
 static inline int32_t mst_variable_split_axis(const muster_variable *variable) {
     return atomic_load_explicit(&variable->split_axis, memory_order_acquire);
 }
+/* A call that failed may have written some elements: until they are set nothing reads the replicas.
+ * Call it in the queue. */
+void mst_variable_set_undefined(muster_variable *variable);
+/* Are the values of `count` replicas from `rank` on defined? Call it in the queue. Errors:
+ * BAD_STATE. */
+muster_status mst_variable_check_defined(const muster_variable *variable, int32_t rank, int32_t count, const char *where);
 /* The shape of the whole value, into shape[ndim]; of a variable that is neither split nor in
  * portions, the shape of the master's replica. Call it in the queue. */
 void mst_variable_whole_shape(const muster_variable *variable, int64_t *shape);

@@ -45,6 +45,7 @@ static muster_status get_part(mst_change *change, muster_worker *worker, int32_t
 static muster_status plan_get(mst_change *change) {
     const muster_variable *variable = change->variables[0];
     int64_t shape[MUSTER_MAX_DIMS];
+    MUSTER_TRY(mst_variable_check_defined(variable, 0, change->axis < 0 && !variable->portions ? 1 : change->size, change->where));
     mst_variable_whole_shape(variable, shape);
     if (variable->portions) return mst_change_get_portions(change);
     MUSTER_TRY(mst_change_check_shape(change, 0, variable->ndim, shape, "value"));

@@ -127,6 +127,31 @@ static void a_split_variable_is_refused(void **state) {
     close_world(&t);
 }
 
+static void an_undefined_variable_is_refused(void **state) {
+    (void)state;
+    world t;
+    muster_variable *v;
+    muster_server *server;
+    muster_server_options options;
+    open_world(&t, -1);
+    muster_server_options_init(&options);
+    assert_ok(muster_variable_create(t.runtime, "v", muster_f32(t.x, N), &v));
+    mst_variable_set_undefined(v);
+    assert_refused(muster_server_create_from(t.runtime, "s", &v, 1, NULL, &server), MUSTER_BAD_STATE,
+                   "muster_server_create_from: variable 'v': expected a defined value");
+    assert_refused(muster_client_send_variables(t.client, MUSTER_RULE_COPY, 0, &v, 1), MUSTER_BAD_STATE,
+                   "variable 'v': expected a defined");
+    assert_ok(muster_variable_set(v, 0, muster_f32(t.x, N)));
+    options.shards = 2;
+    options.initial = MUSTER_INITIAL_OWN; /* rank 1 brings a shard */
+    assert_refused(muster_server_create_from(t.runtime, "s", &v, 1, &options, &server), MUSTER_BAD_STATE, "elements on rank 1 undefined");
+    assert_ok(muster_server_create_from(t.runtime, "s", &v, 1, NULL, &server));
+    mst_variable_set_undefined(v);
+    assert_ok(muster_client_receive_variables(t.client, &v, 1)); /* it only sets */
+    assert_ok(muster_client_send_variables(t.client, MUSTER_RULE_COPY, 0, &v, 1));
+    close_world(&t);
+}
+
 /* Tensors that fit but for a field that is reserved. */
 static void refuse_newer_tensors(muster_client *client, muster_tensor good) {
     for (int i = 0; i < 2; i++) {
@@ -441,6 +466,7 @@ int main(void) {
         cmocka_unit_test(a_body_creates_no_server),
         cmocka_unit_test(own_slices_need_as_many_elements_on_each_rank),
         cmocka_unit_test(a_split_variable_is_refused),
+        cmocka_unit_test(an_undefined_variable_is_refused),
         cmocka_unit_test(operations_that_are_refused_touch_nothing),
         cmocka_unit_test(rules_have_names_and_there_are_64),
         cmocka_unit_test(a_request_is_waited_for_once),

@@ -148,23 +148,6 @@ static muster_status rule_apply(void *context, muster_worker *worker, const mst_
     return MUSTER_OK;
 }
 
-/* The first parameter that the failed pass may have changed on some devices, or NULL. */
-static const char *undefined_name(const mst_graph_program *program, const mst_instance *instance, int32_t first, int32_t count) {
-    for (int32_t i = first; i < first + count; i++)
-        if (instance->undefined[i]) return program->graph->variables.items[program->pass->rules[i].parameter].name;
-    return NULL;
-}
-
-static muster_status pass_failed(muster_status status, const char *name) {
-    char message[MST_MESSAGE_SIZE];
-    if (!name) return status;
-    mst_error_save(message);
-    return mst_error(status,
-                     "%.300s; \"%.60s\" and what was updated with it may be new on some devices only: set the parameters and their "
-                     "states again",
-                     message, name);
-}
-
 static void vector_open(const mst_graph_program *program, mst_instance *instance, const muster_tensor *variables,
                         const muster_tensor *updates, int32_t v) {
     const mst_pass_vector *vector = &program->pass->vectors[v];
@@ -202,18 +185,25 @@ void mst_pass_open(const mst_graph_program *program, mst_instance *instance, con
     instance->begins_at = program->pass->bucket_count ? (instance->buckets[0].step < 0 ? 0 : instance->buckets[0].step) : -1;
 }
 
-static muster_status vector_end(const mst_graph_program *program, const mst_instance *instance, int32_t v, muster_status status) {
+/* writes: not the sums alone. */
+static muster_status vector_end(const mst_graph_program *program, const mst_instance *instance, int32_t v, bool writes,
+                                muster_status status) {
     const mst_pass_vector *vector = &program->pass->vectors[v];
-    return status == MUSTER_OK ? MUSTER_OK : pass_failed(status, undefined_name(program, instance, vector->first, vector->count));
+    mst_graph_program_rank *rank = &program->ranks[instance->device];
+    if (status != MUSTER_OK)
+        mst_pass_note_written(rank, vector->first, vector->count, &instance->undefined[vector->first]);
+    else if (writes)
+        mst_pass_note_written(rank, vector->first, vector->count, NULL);
+    return status;
 }
 
 muster_status mst_pass_bucket_run(muster_worker *worker, const mst_graph_program *program, mst_instance *instance,
                                   const mst_pass_bucket *bucket) {
     mst_apply_request request = instance->requests[bucket->vector];
     if (program->eager)
-        return vector_end(program, instance, bucket->vector, mst_worker_apply_begin(worker, NULL, &request, bucket->bucket));
+        return vector_end(program, instance, bucket->vector, true, mst_worker_apply_begin(worker, NULL, &request, bucket->bucket));
     request.function = NULL; /* the sums alone */
-    return vector_end(program, instance, bucket->vector, mst_worker_apply_sum_begin(worker, NULL, &request, bucket->bucket));
+    return vector_end(program, instance, bucket->vector, false, mst_worker_apply_sum_begin(worker, NULL, &request, bucket->bucket));
 }
 
 static muster_status vector_run(muster_worker *worker, const mst_graph_program *program, const mst_instance *instance, int32_t v) {
@@ -225,6 +215,6 @@ static muster_status vector_run(muster_worker *worker, const mst_graph_program *
 muster_status mst_pass_run(muster_worker *worker, const mst_graph_program *program, mst_instance *instance) {
     MUSTER_TRY(mst_pass_begin(worker, program, instance, instance->step_count));
     for (int32_t v = 0; v < program->pass->vector_count; v++)
-        MUSTER_TRY(vector_end(program, instance, v, vector_run(worker, program, instance, v)));
+        MUSTER_TRY(vector_end(program, instance, v, true, vector_run(worker, program, instance, v)));
     return mst_worker_exchange_end(worker);
 }
