@@ -49,8 +49,8 @@ muster_status mst_change_begin_any(mst_change *change, const char *where, muster
 muster_status mst_change_end(mst_change *change, muster_status status);
 /* Sets change->next to a copy of the replicas, for operations that change them. */
 muster_status mst_change_replicas(mst_change *change);
-/* Plans a new value for the replica, perhaps in another shape. It keeps its storage if that is large enough and `fresh` is
- * false. */
+/* Plans a new value for the replica, perhaps in another shape. It keeps its storage if that is
+ * large enough and `fresh` is false. */
 void mst_change_shape(mst_change *change, int32_t index, int32_t rank, const int64_t *shape, bool fresh);
 void mst_change_temporary(mst_change *change, int32_t index, int32_t rank, int64_t bytes);
 /* Runs the plan on all workers, or on rank 0 alone; commits on success. */

@@ -24,7 +24,8 @@ static muster_status exchange_run(const char *where, muster_variable *const *var
     return mst_change_end(&change, status == MUSTER_OK ? mst_change_run(&change, false) : status);
 }
 
-/* The number of rows of all replicas, which are read. Refuses a number whose size in bytes overflows. */
+/* The number of rows of all replicas, which are read. Refuses a number whose size in bytes
+ * overflows. */
 static muster_status total_rows(const mst_change *change, int32_t index, int64_t *rows) {
     const muster_variable *variable = change->variables[index];
     MUSTER_TRY(mst_variable_check_defined(variable, 0, change->size, change->where));

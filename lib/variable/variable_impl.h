@@ -20,7 +20,8 @@ typedef struct mst_portion {
     int64_t begin, end;
 } mst_portion;
 
-/* A variable in portions (portions.c): the replica of a rank holds its portions, one behind the other. */
+/* A variable in portions (portions.c): the replica of a rank holds its portions, one behind the
+ * other. */
 typedef struct mst_portions {
     const void *owner;              /* the `user` of the only function that uses it; NULL: of a new one, which is 0 */
     int64_t shape[MUSTER_MAX_DIMS]; /* of the whole value */
@@ -56,12 +57,12 @@ muster_status mst_variable_check_defined(const muster_variable *variable, int32_
  * portions, the shape of the master's replica. Call it in the queue. */
 void mst_variable_whole_shape(const muster_variable *variable, int64_t *shape);
 
-/* Makes a variable in portions that is 0 and takes no memory of any device, until it is laid out. The
- * errors are those of muster_variable_create. */
+/* Makes a variable in portions that is 0 and takes no memory of any device, until it is laid out.
+ * The errors are those of muster_variable_create. */
 muster_status mst_variable_create_in_portions(const char *where, muster_runtime *runtime, const char *name, muster_dtype dtype,
                                               int32_t ndim, const int64_t *shape, muster_variable **variable);
-/* The whole value stays, and each device keeps its portions of it. Elements in no portion become 0. One
- * user of the variable holds it; others are refused, except for the function of `owner` from then
+/* The whole value stays, and each device keeps its portions of it. Elements in no portion become
+ * 0. One user of the variable holds it; others are refused, except for the function of `owner` from then
  * on. After an error the variable is as before. Outside of the queue. */
 muster_status mst_variable_lay_in_portions(const char *where, muster_variable *variable, const mst_portion *items, int32_t count,
                                            const void *owner);

@@ -302,8 +302,7 @@ static int32_t try_faults(const char *devices, bool slow, int32_t sample) {
     for (int32_t e = 0; e < s.exchanges; e++)
         for (int32_t rank = 0; rank < s.devices; rank++)
             for (kind k = FAILS; k < KINDS; k++)
-                if (slow == is_slow(k) && is_possible(k, e) && number++ % sample == 0)
-                    struck += check_fault(&s, &expected, k, rank, e);
+                if (slow == is_slow(k) && is_possible(k, e) && number++ % sample == 0) struck += check_fault(&s, &expected, k, rank, e);
     mst_rendezvous_test_hook = NULL;
     assert_ok(muster_runtime_close(s.runtime));
     print_message("%s: %d exchanges, %d faults\n", devices, (int)s.exchanges, (int)struck);
