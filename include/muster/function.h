@@ -238,17 +238,17 @@ static inline void muster_call_options_init(muster_call_options *options) { must
  * input and the odd ones as an output. Views so entangled that the search for a shared byte would
  * take tens of thousands of steps are refused too. Inputs may share memory.
  * A call that is refused has touched nothing. A call that fails later leaves the outputs undefined
- * and applies no update; the runtime stays usable. Only a graph with update rules on several devices
- * can fail while it updates: the message then names what is undefined, and later calls that read it
- * are refused until it is set (muster/variable.h).
+ * and applies no update; the runtime stays usable. Only a graph with update rules on several
+ * devices can fail while it updates: the message then names what is undefined, and later calls
+ * that read it are refused until it is set (muster/variable.h).
  * Errors: INVALID_ARGUMENT (NULL, wrong numbers of tensors, a tensor that was destroyed or lies on
  * a device that the runtime does not have, an output that shares memory, an empty batch; the
  * weights of an average are all 0), SHAPE_MISMATCH (dimensions, or numbers of rows),
  * DTYPE_MISMATCH, OUT_OF_RANGE (a selection beyond the rows), OVERFLOW (the size of a tensor),
  * UNSUPPORTED (a result over no rows that has no value; what the reproducible mode refuses; options
  * of a newer header), OUT_OF_MEMORY, BAD_STATE (inside a body, after fork; a
- * variable that it reads is undefined), TIMEOUT (queue_timeout_ns, or a deadline of a wait), errors of a device, and any error that a body
- * returned, with its rank. Threads: any. */
+ * variable that it reads is undefined), TIMEOUT (queue_timeout_ns, or a deadline of a wait),
+ * errors of a device, and any error that a body returned, with its rank. Threads: any. */
 MUSTER_API MUSTER_NODISCARD muster_status muster_function_call(muster_function *function, const muster_tensor *inputs, int32_t input_count,
                                                                const muster_tensor *outputs, int32_t output_count,
                                                                const muster_call_options *options);

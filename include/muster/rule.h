@@ -51,8 +51,8 @@
  * Updates are those of muster_graph_update: every expression of a call sees the old values, and a
  * call that fails changes neither parameters nor states. On several devices one pass makes them,
  * after every device has computed its gradients: a call that fails during this pass or behind it (a
- * device is lost, a deadline passes) leaves them undefined. The message then says so, and every call
- * that reads them is refused until they are set again (muster/variable.h), by
+ * device is lost, a deadline passes) leaves them undefined. The message then says so, and every
+ * call that reads them is refused until they are set again (muster/variable.h), by
  * muster_variable_set_whole and muster_function_state_set, say. With
  * MUSTER_ONE_DEVICE gradients are those of one device with all rows. With MUSTER_PER_WORKER each
  * worker has states of its own, and makes the update from the gradients of its own rows, unless the

@@ -7,15 +7,15 @@
  * unknown op), DTYPE_MISMATCH and SHAPE_MISMATCH (replicas or tensors that do not match; the
  * message names the variable), OUT_OF_RANGE (a rank, an index of a selection), OVERFLOW (a
  * size that does not fit 64 bits), UNSUPPORTED (an op that the dtype does not have; what would
- * break a split), OUT_OF_MEMORY, BAD_STATE (inside a body, after fork; a replica that is undefined),
- * TIMEOUT (a deadline of the runtime), and errors of the devices. A list with count 0 is no error:
- * nothing happens.
+ * break a split), OUT_OF_MEMORY, BAD_STATE (inside a body, after fork; a replica that is
+ * undefined), TIMEOUT (a deadline of the runtime), and errors of the devices. A list with count 0
+ * is no error: nothing happens.
  *
  * Undefined replicas. A call of a graph that fails while it writes the new values of an update rule
- * (muster/rule.h) leaves these variables undefined, on all devices, and says so. Whatever reads such
- * a replica is refused from then on (BAD_STATE, with the name of the variable): a function that has
- * declared the variable, get, a collective. What sets a replica makes it defined again: set,
- * set_whole, broadcast, scatter, initialise, the update of a function. */
+ * (muster/rule.h) leaves these variables undefined, on all devices, and says so. Whatever reads
+ * such a replica is refused from then on (BAD_STATE, with the name of the variable): a function
+ * that has declared the variable, get, a collective. What sets a replica makes it defined again:
+ * set, set_whole, broadcast, scatter, initialise, the update of a function. */
 #ifndef MUSTER_VARIABLE_H
 #define MUSTER_VARIABLE_H
 

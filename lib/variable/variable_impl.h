@@ -62,8 +62,8 @@ void mst_variable_whole_shape(const muster_variable *variable, int64_t *shape);
 muster_status mst_variable_create_in_portions(const char *where, muster_runtime *runtime, const char *name, muster_dtype dtype,
                                               int32_t ndim, const int64_t *shape, muster_variable **variable);
 /* The whole value stays, and each device keeps its portions of it. Elements in no portion become
- * 0. One user of the variable holds it; others are refused, except for the function of `owner` from then
- * on. After an error the variable is as before. Outside of the queue. */
+ * 0. One user of the variable holds it; others are refused, except for the function of `owner`
+ * from then on. After an error the variable is as before. Outside of the queue. */
 muster_status mst_variable_lay_in_portions(const char *where, muster_variable *variable, const mst_portion *items, int32_t count,
                                            const void *owner);
 /* The whole value stays: each device keeps all of it, or, unless axis is -1, its part along the
