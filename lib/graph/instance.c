@@ -115,6 +115,8 @@ static void scratch_find(mst_making *m) {
         for (int32_t r = 0; !step->loop && r < step->out_count; r++) bytes += COPIES * muster_tensor_bytes(*step->out[r]);
         if (bytes > instance->scratch_bytes) instance->scratch_bytes = bytes;
     }
+    const int64_t of_clipping = mst_pass_clip_bytes(m->program);
+    if (of_clipping > instance->scratch_bytes) instance->scratch_bytes = of_clipping;
     instance->exchanged = instance->scratch_bytes;
 }
 

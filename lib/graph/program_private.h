@@ -224,6 +224,7 @@ void mst_pass_open(const mst_graph_program *program, mst_instance *instance, con
 muster_status mst_pass_begin(muster_worker *worker, const mst_graph_program *program, mst_instance *instance, int32_t step);
 bool mst_pass_writes(const mst_graph_program *program, int32_t variable);
 muster_status mst_pass_targets(muster_worker *worker, const mst_graph_program *program, const muster_tensor *given, muster_tensor *updates);
+int64_t mst_pass_clip_bytes(const mst_graph_program *program); /* of scratch memory on a device; 0: nothing is clipped */
 muster_status mst_pass_prepare(const mst_graph_program *program, int32_t rank, mst_instance *instance);
 muster_status mst_pass_reserve(muster_worker *worker, const mst_graph_program *program, const mst_instance *instance);
 muster_status mst_pass_run(muster_worker *worker, const mst_graph_program *program, mst_instance *instance);

@@ -11,12 +11,14 @@ static muster_status simplify_ports(mst_graph *graph) {
     for (int32_t b = 0; status == MUSTER_OK && b < 2; b++)
         for (int32_t i = 0; i < both[b]->count; i++) mst_rewrite_use(&rewrite, both[b]->items[i].written);
     for (int32_t e = 0; status == MUSTER_OK && graph->rules && e < graph->rules->entry_count; e++)
-        mst_rewrite_use(&rewrite, graph->rules->entries[e].clipped);
+        mst_rewrite_use(&rewrite, graph->rules->entries[e].clipped); /* which is made from `gradient` */
     if (status == MUSTER_OK) status = mst_rewrite_sweep(&rewrite);
     for (int32_t b = 0; status == MUSTER_OK && b < 2; b++)
         for (int32_t i = 0; i < both[b]->count; i++) both[b]->items[i].node = rewrite.replaced[both[b]->items[i].written->id];
-    for (int32_t e = 0; status == MUSTER_OK && graph->rules && e < graph->rules->entry_count; e++)
+    for (int32_t e = 0; status == MUSTER_OK && graph->rules && e < graph->rules->entry_count; e++) {
         graph->rules->entries[e].simplified = rewrite.replaced[graph->rules->entries[e].clipped->id];
+        graph->rules->entries[e].summed = rewrite.replaced[graph->rules->entries[e].gradient->id];
+    }
     mst_rewrite_end(&rewrite);
     return status;
 }
@@ -32,8 +34,10 @@ muster_status mst_graph_simplify(mst_graph *graph, bool off) {
     for (int32_t i = 0; i < graph->inputs.count; i++) graph->inputs.items[i].node->distribution = (mst_distribution){.kind = MST_LOCAL};
     for (int32_t i = 0; i < graph->variables.count; i++)
         graph->variables.items[i].node->distribution = (mst_distribution){.kind = MST_LOCAL};
-    for (int32_t e = 0; graph->rules && e < graph->rules->entry_count; e++)
+    for (int32_t e = 0; graph->rules && e < graph->rules->entry_count; e++) {
         graph->rules->entries[e].simplified = graph->rules->entries[e].clipped;
+        graph->rules->entries[e].summed = graph->rules->entries[e].gradient;
+    }
     if (off) return MUSTER_OK;
     graph->simplifying = true;
     const muster_status status = simplify_ports(graph);

@@ -1,4 +1,4 @@
-/* Which rules of a pass are a single loop: those without decays and clipping, on f32 and f64. */
+/* Which rules of a pass are a single loop: those without decays, on f32 and f64. */
 #include "loops_private.h"
 #include "pass_private.h"
 
@@ -30,7 +30,7 @@ bool mst_rule_loop_find(const mst_graph_program *program, const mst_pass_rule *r
     const muster_update_rule number = rule_number(call->rule);
     *use = (mst_rule_use){.numbers = {o->learning_rate, o->momentum, o->beta1, o->beta2, o->rho, o->epsilon}};
     if (!number || (dtype != MUSTER_F32 && dtype != MUSTER_F64) || entry->real != dtype) return false;
-    if (o->weight_decay > 0 || o->decoupled_weight_decay > 0 || o->clip_norm > 0) return false;
+    if (o->weight_decay > 0 || o->decoupled_weight_decay > 0) return false;
     if (!rate_find(call, rule, program->groups[rule->group].operand_count, in, use)) return false;
     if (use->rate && use->rate->dtype != dtype) return false;
     use->loops = dtype == MUSTER_F32 ? mst_rule_loops_f32[number] : mst_rule_loops_f64[number];

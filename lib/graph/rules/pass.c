@@ -1,4 +1,4 @@
-/* Which updates one pass can make: those of rules whose gradients are not clipped. */
+/* Which updates one pass can make. */
 #include "pass_private.h"
 
 #include <string.h>
@@ -76,11 +76,17 @@ static bool results_find(pass_making *m, muster_expr *const *roots, int32_t coun
     return group->result_count == count;
 }
 
+static bool clips(const mst_graph *graph, const mst_update_rule_entry *entry) {
+    return graph->rules->calls[entry->call].options.clip_norm > 0;
+}
+
+/* The rule takes the clipped gradient as its operand. */
 static bool rule_find(pass_making *m) {
     const mst_graph *graph = m->program->graph;
     const mst_update_rule_entry *entry = m->entry;
     muster_expr *roots[1 + MST_UPDATE_RULE_STATES] = {graph->updates.items[entry->update].node};
-    if (graph->rules->calls[entry->call].options.clip_norm > 0 || entry->gradient->type.dtype != entry->parameter->type.dtype) return false;
+    const muster_dtype dtype = entry->parameter->type.dtype;
+    if (entry->gradient->type.dtype != dtype || (clips(graph, entry) && dtype != MUSTER_F32 && dtype != MUSTER_F64)) return false;
     for (int32_t s = 0; s < entry->state_count; s++) /* no device would have all of it */
         if (m->read[entry->states[s].node->id]) return false;
     for (int32_t s = 0; s < entry->state_count; s++) roots[1 + s] = graph->updates.items[entry->states[s].update].node;
@@ -118,7 +124,7 @@ static muster_status rule_take(mst_graph_program *program, mst_pass_rule *rule, 
     rule->parameter = variable_number(graph, entry->variable);
     for (int32_t s = 0; s < entry->state_count; s++) rule->states[s] = variable_number(graph, entry->states[s].variable);
     graph->updates.items[entry->update].pass = MST_PORT_GRADIENT;
-    graph->updates.items[entry->update].node = entry->simplified;
+    graph->updates.items[entry->update].node = clips(graph, entry) ? entry->summed : entry->simplified;
     for (int32_t s = 0; s < entry->state_count; s++) {
         graph->updates.items[entry->states[s].update].pass = MST_PORT_STATE;
         graph->updates.items[entry->states[s].update].node = NULL;
@@ -162,14 +168,35 @@ static void read_find(const mst_graph *graph, bool *read, bool *updates) {
         for (int32_t i = 0; read[id] && i < graph->nodes[id]->input_count; i++) read[graph->nodes[id]->inputs[i]->id] = true;
 }
 
-static muster_status rules_find(mst_graph_program *program, const bool *read) {
-    const mst_update_rules *rules = program->graph->rules;
-    for (int32_t e = 0; e < rules->entry_count; e++) {
-        mst_pass_rule rule = {.entry = e};
-        mst_fused_group group = {.member_count = 0};
-        pass_making m = {.program = program, .entry = &rules->entries[e], .read = read, .rule = &rule, .group = &group};
-        if (rule_find(&m)) MUSTER_TRY(rule_take(program, rule_insert(program, &rule, &group), &group));
+static bool entry_find(mst_graph_program *program, const bool *read, int32_t entry, mst_pass_rule *rule, mst_fused_group *group) {
+    pass_making m = {.program = program, .entry = &program->graph->rules->entries[entry], .read = read, .rule = rule, .group = group};
+    *rule = (mst_pass_rule){.entry = entry, .clip = -1};
+    *group = (mst_fused_group){.member_count = 0};
+    return rule_find(&m);
+}
+
+/* The norm is that of all gradients of the call, so the pass makes all of its updates or none. */
+static bool call_passes(mst_graph_program *program, const bool *read, const mst_update_rule_call *call) {
+    mst_pass_rule rule;
+    mst_fused_group group;
+    bool all = true;
+    for (int32_t e = call->first; all && call->options.clip_norm > 0 && e < call->first + call->count; e++)
+        all = entry_find(program, read, e, &rule, &group);
+    return all;
+}
+
+static muster_status call_take(mst_graph_program *program, const bool *read, const mst_update_rule_call *call) {
+    mst_pass *pass = program->pass;
+    const bool is_clipped = call->options.clip_norm > 0;
+    if (!call_passes(program, read, call)) return MUSTER_OK;
+    for (int32_t e = call->first; e < call->first + call->count; e++) {
+        mst_pass_rule rule;
+        mst_fused_group group;
+        if (!entry_find(program, read, e, &rule, &group)) continue;
+        if (is_clipped) rule.clip = pass->clip_count;
+        MUSTER_TRY(rule_take(program, rule_insert(program, &rule, &group), &group));
     }
+    if (is_clipped && call->count) pass->norms[pass->clip_count++] = call->options.clip_norm;
     return MUSTER_OK;
 }
 
@@ -180,13 +207,15 @@ muster_status mst_pass_find(mst_graph_program *program) {
     program->pass = mst_alloc(sizeof *program->pass);
     program->pass_groups = mst_alloc(count * sizeof *program->pass_groups);
     if (program->pass) program->pass->rules = mst_alloc(count * sizeof *program->pass->rules);
-    if (!program->pass || !program->pass_groups || !program->pass->rules)
+    if (program->pass) program->pass->norms = mst_alloc((size_t)rules->call_count * sizeof *program->pass->norms);
+    if (!program->pass || !program->pass_groups || !program->pass->rules || !program->pass->norms)
         return mst_out_of_memory("muster_graph_compile", (int64_t)(count * sizeof *program->pass_groups));
     const size_t bytes = (size_t)program->graph->node_count + (size_t)program->graph->updates.count;
     bool *read = mst_alloc(bytes);
     if (!read) return mst_out_of_memory("muster_graph_compile", (int64_t)bytes);
     read_find(program->graph, read, read + program->graph->node_count);
-    const muster_status status = rules_find(program, read);
+    muster_status status = MUSTER_OK;
+    for (int32_t c = 0; c < rules->call_count && status == MUSTER_OK; c++) status = call_take(program, read, &rules->calls[c]);
     mst_free(read);
     if (status == MUSTER_OK && !program->pass->count) mst_pass_drop(program);
     return status;
@@ -227,6 +256,7 @@ void mst_pass_drop(mst_graph_program *program) {
         mst_free(program->pass->vectors);
         mst_free(program->pass->bucket_ends);
         mst_free(program->pass->first_states);
+        mst_free(program->pass->norms);
     }
     mst_free(program->pass);
     mst_free(program->pass_groups);

@@ -21,6 +21,7 @@ typedef struct mst_pass_rule {
     int32_t entry;     /* the number in the graph's table of rules */
     int32_t group;     /* the number in the program */
     int32_t parameter; /* the number of the variable */
+    int32_t clip;      /* the number of the norm by which its gradient is clipped; -1: it is not */
     int32_t states[MST_UPDATE_RULE_STATES];
     mst_pass_value operands[MST_GROUP_OPERANDS], results[MST_GROUP_RESULTS];
 } mst_pass_rule;
@@ -42,6 +43,10 @@ typedef struct mst_pass {
     int32_t vector_count;
     int64_t *bucket_ends; /* of all vectors: where each bucket ends in its shared vector */
     int32_t bucket_count;
+    /* [clip_count] of the calls of muster_graph_minimise that clip: the largest norm of the gradients
+     * of a call */
+    double *norms;
+    int32_t clip_count;
 } mst_pass;
 
 /* A bucket of an instance. */
@@ -68,5 +73,28 @@ mst_apply_layout mst_pass_layout(const mst_graph_program *program, const mst_pas
 /* pass_run.c. Begins the sums of a bucket, or its whole updates where these are eager. */
 muster_status mst_pass_bucket_run(muster_worker *worker, const mst_graph_program *program, mst_instance *instance,
                                   const mst_pass_bucket *bucket);
+
+/* pass_clip.c: clipping. The gradients are summed first, and stay on the device that updates them.
+ * Each device has the squares of its portion; their sums, over the devices in the order of their
+ * ranks, are the same bits everywhere, and so are the factors. */
+typedef struct mst_pass_norms {
+    const mst_graph_program *program;
+    const mst_pass_rule *rules; /* of the segments for which a function is called */
+    muster_tensor squares;      /* [clip_count] f64: of this device */
+    muster_tensor factors[2];   /* [clip_count] f32, f64 */
+    /* On devices, the squares of each part, [rules + 1] of both dtypes, while they are made. */
+    muster_tensor parts[2];
+    int32_t part_counts[2], clip;
+} mst_pass_norms;
+muster_status mst_pass_norms_begin(muster_worker *worker, const mst_graph_program *program, mst_pass_norms *norms);
+/* A function of the phase SUM on the host, and of mst_worker_apply_visit on devices, where it adds to
+ * norms->parts those that are clipped by norms->clip. */
+muster_status mst_pass_square(void *norms, muster_worker *worker, const mst_apply_part *part);
+/* On a device, after mst_pass_square for all parts of a norm. */
+muster_status mst_pass_squares_end(muster_worker *worker, mst_pass_norms *norms);
+/* All devices together: the factors. */
+muster_status mst_pass_factors_find(muster_worker *worker, mst_pass_norms *norms);
+/* Multiplies the sums of a part by their factor, where they lie. */
+muster_status mst_pass_scale(muster_worker *worker, const mst_pass_norms *norms, int32_t clip, const mst_apply_part *part);
 
 #endif

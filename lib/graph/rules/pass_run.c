@@ -25,6 +25,7 @@ typedef struct mst_pass_context {
     const mst_graph_program *program;
     struct mst_pass_run *runs; /* of the segments */
     const muster_tensor *variables;
+    const mst_pass_norms *norms; /* while gradients are clipped; else NULL */
 } pass_context;
 
 /* ---- where gradients lie ---- */
@@ -136,6 +137,7 @@ static muster_status rule_apply(void *context, muster_worker *worker, const mst_
     const pass_context *c = context;
     struct mst_pass_run *run = &c->runs[part->segment];
     const mst_fused_group *group = &c->program->groups[run->rule->group];
+    if (run->rule->clip >= 0) MUSTER_TRY(mst_pass_scale(worker, c->norms, run->rule->clip, part));
     if (run->is_loop && part->before == part->after) {
         loop_apply(c, run, part);
         return MUSTER_OK;
@@ -208,13 +210,65 @@ muster_status mst_pass_bucket_run(muster_worker *worker, const mst_graph_program
 
 static muster_status vector_run(muster_worker *worker, const mst_graph_program *program, const mst_instance *instance, int32_t v) {
     const mst_apply_request *request = &instance->requests[v];
-    if (!program->pass->vectors[v].bucket_count) return mst_worker_all_reduce_apply(worker, NULL, request);
+    const bool is_summed = program->pass->vectors[v].bucket_count > 0 || program->pass->clip_count > 0;
+    if (!is_summed) return mst_worker_all_reduce_apply(worker, NULL, request);
     return program->eager ? MUSTER_OK : mst_worker_apply_finish(worker, NULL, request);
 }
 
+/* ---- with clipped gradients ---- */
+
+/* The sums of the vectors without buckets; those of buckets have begun before. In host memory a
+ * gradient is squared while its sum is in the cache. */
+static muster_status sums_run(muster_worker *worker, const mst_graph_program *program, const mst_instance *instance,
+                              mst_pass_norms *norms) {
+    for (int32_t v = 0; v < program->pass->vector_count; v++) {
+        const mst_pass_vector *vector = &program->pass->vectors[v];
+        mst_apply_request request = instance->requests[v];
+        if (vector->bucket_count) continue;
+        norms->rules = &program->pass->rules[vector->first];
+        request.function = mst_device_is_host(worker->device) ? mst_pass_square : NULL;
+        request.context = norms;
+        MUSTER_TRY(mst_worker_apply_sum(worker, NULL, &request, MST_APPLY_ALL_BUCKETS));
+    }
+    return mst_worker_exchange_end(worker);
+}
+
+/* What has not been squared yet: on devices each norm by itself. */
+static muster_status squares_run(muster_worker *worker, const mst_graph_program *program, const mst_instance *instance,
+                                 mst_pass_norms *norms) {
+    const bool on_host = mst_device_is_host(worker->device);
+    for (norms->clip = 0; norms->clip < (on_host ? 1 : program->pass->clip_count); norms->clip++) {
+        for (int32_t v = 0; v < program->pass->vector_count; v++) {
+            const mst_pass_vector *vector = &program->pass->vectors[v];
+            mst_apply_request request = instance->requests[v];
+            if (on_host && !vector->bucket_count) continue;
+            norms->rules = &program->pass->rules[vector->first];
+            request.function = mst_pass_square;
+            request.context = norms;
+            MUSTER_TRY(mst_worker_apply_visit(worker, NULL, &request));
+        }
+        if (!on_host) MUSTER_TRY(mst_pass_squares_end(worker, norms));
+    }
+    return MUSTER_OK;
+}
+
+/* No parameter is written before all devices know the norms. */
+static muster_status norms_find(muster_worker *worker, const mst_graph_program *program, mst_instance *instance, mst_pass_norms *norms) {
+    MUSTER_TRY(mst_pass_norms_begin(worker, program, norms));
+    MUSTER_TRY(sums_run(worker, program, instance, norms));
+    MUSTER_TRY(squares_run(worker, program, instance, norms));
+    MUSTER_TRY(mst_pass_factors_find(worker, norms));
+    for (int32_t v = 0; v < program->pass->vector_count; v++) instance->pass_context[v].norms = norms;
+    return MUSTER_OK;
+}
+
 muster_status mst_pass_run(muster_worker *worker, const mst_graph_program *program, mst_instance *instance) {
+    mst_pass_norms norms;
     MUSTER_TRY(mst_pass_begin(worker, program, instance, instance->step_count));
+    const int64_t mark = muster_worker_scratch_mark(worker);
+    if (program->pass->clip_count) MUSTER_TRY(norms_find(worker, program, instance, &norms));
     for (int32_t v = 0; v < program->pass->vector_count; v++)
         MUSTER_TRY(vector_end(program, instance, v, true, vector_run(worker, program, instance, v)));
+    MUSTER_TRY(muster_worker_scratch_release(worker, mark));
     return mst_worker_exchange_end(worker);
 }

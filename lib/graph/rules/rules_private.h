@@ -46,6 +46,7 @@ typedef struct mst_update_rule_entry {
     muster_expr *gradient;   /* as the program wrote it */
     muster_expr *clipped;    /* the same unless the call clips */
     muster_expr *simplified; /* the same, as the graph is compiled */
+    muster_expr *summed;     /* `gradient`, as the graph is compiled: what a pass sums before it clips */
     muster_dtype real;       /* of the computation and the states */
     int32_t state_count;     /* without "step" */
     mst_update_rule_state states[MST_UPDATE_RULE_STATES];
