@@ -158,8 +158,9 @@ typedef struct muster_graph_options {
      * all rows at once (a value that several devices exchange, x - mean(x), sorting along the
      * rows) and all that needs it is computed once, behind the parts; muster_graph_dump_function
      * shows which expressions run in the micro-batches. Parts without rows are left out. 0 and 1:
-     * all rows at once, without any of this. Errors: INVALID_ARGUMENT (a number below 0), OUT_OF_RANGE
-     * (above 1048576), UNSUPPORTED (with MUSTER_PER_WORKER; on a runtime with logical shards). */
+     * all rows at once, without any of this. Errors: INVALID_ARGUMENT (a number below 0),
+     * OUT_OF_RANGE (above 1048576), UNSUPPORTED (with MUSTER_PER_WORKER; on a runtime with logical
+     * shards). */
     int64_t micro_batches;
     /* With MUSTER_ONE_DEVICE on several GPUs: the gradients that the rules of muster_graph_minimise
      * need are divided into buckets of at least so many bytes, of which the first needs a 25th, in
@@ -210,16 +211,18 @@ MUSTER_API MUSTER_NODISCARD muster_status muster_graph_compile(muster_graph *gra
  * the body returns, as muster_function_destroy sees to.
  * Errors: INVALID_ARGUMENT (NULL, another count, a function of another runtime, a variable that is
  * not declared so, memory of another device, an output that overlaps), DTYPE_MISMATCH,
- * SHAPE_MISMATCH, UNSUPPORTED (a function with another body, a graph with muster_expr_place, one
- * with MUSTER_ONE_DEVICE on a runtime with several devices or logical shards), BAD_STATE (outside a
- * body, a function that has been destroyed, an operator that runs its own graph), OUT_OF_MEMORY,
- * and those of the operations, whose message names the function and the place in the program.
+ * SHAPE_MISMATCH, UNSUPPORTED (a function with another body, a graph with muster_expr_place or with
+ * micro-batches, one with MUSTER_ONE_DEVICE on a runtime with several devices or logical shards),
+ * BAD_STATE (outside a body, a function that has been destroyed, an operator that runs its own
+ * graph), OUT_OF_MEMORY, and those of the operations, whose message names the function and the
+ * place in the program.
  * Threads: worker. */
 MUSTER_API MUSTER_NODISCARD muster_status muster_worker_run(muster_worker *worker, muster_function *function, const muster_tensor *inputs,
                                                             int32_t input_count, const muster_tensor *outputs, int32_t output_count);
 /* Declares that the body of `function` runs `graph_function`, which muster_graph_compile gave: the
  * variables of the latter, as muster_worker_run needs them. Errors: INVALID_ARGUMENT (NULL, a
- * function with another body), and those of muster_function_describe. */
+ * function with another body), UNSUPPORTED (a graph that muster_worker_run does not run), and those
+ * of muster_function_describe. */
 MUSTER_API MUSTER_NODISCARD muster_status muster_function_graph(muster_function *function, muster_function *graph_function);
 
 /* ---- dumps ---- */

@@ -13,33 +13,36 @@ static const char what_runs[] = "one of muster_graph_compile";
 
 /* ---- what such a run cannot be ---- */
 
-static muster_status inside_refuse_place(const mst_graph_program *program) {
+static muster_status inside_refuse_place(const mst_graph_program *program, const char *where) {
     char place[MST_NODE_TEXT];
     (void)mst_origin_text(&program->placed->origin, place);
     return mst_error(MUSTER_UNSUPPORTED,
                      "%s: function '%.60s': expected a graph without muster_expr_place, whose workers wait for each other, received one "
                      "with it%s%s%s",
-                     where_run, program->graph->name, *place ? " (" : "", place, *place ? ")" : "");
+                     where, program->graph->name, *place ? " (" : "", place, *place ? ")" : "");
 }
 
-static muster_status inside_check_program(const mst_graph_program *program, const mst_graph_program_rank *rank) {
-    if (rank->running)
-        return mst_error(MUSTER_BAD_STATE,
-                         "%s: function '%.60s': expected one that this worker does not run at the moment, received one whose operator "
-                         "runs it again",
-                         where_run, program->graph->name);
-    if (program->placed) return inside_refuse_place(program);
+static muster_status inside_check_program(const mst_graph_program *program, const char *where) {
+    if (program->placed) return inside_refuse_place(program, where);
     if (program->distributed && program->rank_count == 1 && !program->graph->runtime->logical_shards)
         return mst_error(MUSTER_UNSUPPORTED,
                          "%s: function '%.60s': expected a graph without micro-batches, since the body chooses the rows of each run, "
                          "received one with them",
-                         where_run, program->graph->name);
+                         where, program->graph->name);
     if (program->distributed)
         return mst_error(MUSTER_UNSUPPORTED,
                          "%s: function '%.60s': expected a graph with MUSTER_PER_WORKER, since each worker runs it by itself, received "
                          "one with MUSTER_ONE_DEVICE of a runtime with several devices or logical shards",
-                         where_run, program->graph->name);
+                         where, program->graph->name);
     return MUSTER_OK;
+}
+
+static muster_status inside_check_idle(const mst_graph_program *program, const mst_graph_program_rank *rank) {
+    if (!rank->running) return MUSTER_OK;
+    return mst_error(MUSTER_BAD_STATE,
+                     "%s: function '%.60s': expected one that this worker does not run at the moment, received one whose operator "
+                     "runs it again",
+                     where_run, program->graph->name);
 }
 
 static muster_status inside_check_counts(const mst_graph_program *program, const char *what, const void *tensors, int32_t expected,
@@ -162,7 +165,8 @@ muster_status muster_worker_run(muster_worker *worker, muster_function *function
     MUSTER_TRY(mst_function_inside(worker, function, mst_graph_program_body, where_run, what_runs, &user));
     mst_graph_program *program = user;
     mst_graph_program_rank *rank = &program->ranks[muster_worker_rank(worker)];
-    MUSTER_TRY(inside_check_program(program, rank));
+    MUSTER_TRY(inside_check_idle(program, rank));
+    MUSTER_TRY(inside_check_program(program, where_run));
     MUSTER_TRY(inside_check_counts(program, "input", inputs, program->input_count, input_count));
     MUSTER_TRY(inside_check_counts(program, "output", outputs, program->output_count, output_count));
     muster_tensor *given = rank->given, *updates = given + program->input_count + program->variable_count;
@@ -221,5 +225,6 @@ muster_status muster_function_graph(muster_function *function, muster_function *
     MUSTER_TRY(mst_function_enter(graph_function, mst_graph_program_body, where, what_runs, &user));
     const mst_graph_program *program = user;
     mst_function_leave(graph_function);
+    MUSTER_TRY(inside_check_program(program, where));
     return inside_declare(function, program->graph, where);
 }

@@ -192,6 +192,10 @@ static void graphs_in_which_workers_meet_are_refused(void **state) {
         muster_function *placed = inside_compile(graph), *outer = inside_outer(runtime, inside_run_one, &placed);
         assert_refused(muster_function_call(outer, &in, 1, NULL, 0, NULL), MUSTER_UNSUPPORTED,
                        "muster_worker_run: function 'placed': expected a graph without muster_expr_place");
+        muster_function *declaring;
+        assert_ok(muster_function_create(runtime, "declaring", inside_run_one, &placed, &declaring));
+        assert_refused(muster_function_graph(declaring, placed), MUSTER_UNSUPPORTED,
+                       "muster_function_graph: function 'placed': expected a graph without muster_expr_place");
         if (muster_runtime_size(runtime) > 1) {
             muster_graph_options options = inside_per_worker();
             options.meaning = MUSTER_ONE_DEVICE;
@@ -201,6 +205,8 @@ static void graphs_in_which_workers_meet_are_refused(void **state) {
             placed = inside_compile_with(graph, options);
             assert_refused(muster_function_call(outer, &in, 1, NULL, 0, NULL), MUSTER_UNSUPPORTED,
                            "muster_worker_run: function 'shared': expected a graph with MUSTER_PER_WORKER");
+            assert_refused(muster_function_graph(declaring, placed), MUSTER_UNSUPPORTED,
+                           "muster_function_graph: function 'shared': expected a graph with MUSTER_PER_WORKER");
         }
         assert_ok(muster_runtime_close(runtime));
     }

@@ -272,6 +272,9 @@ static void what_cannot_be_is_refused(void **state) {
     assert_ok(muster_function_input(outer, "x", MUSTER_F64, 1, MUSTER_SCATTER));
     assert_ok(muster_function_output(outer, "y", MUSTER_F64, 1, MUSTER_GATHER));
     assert_refused(muster_function_call(outer, &in, 1, &out, 1, NULL), MUSTER_UNSUPPORTED, "expected a graph without micro-batches");
+    assert_ok(muster_function_create(runtime, "declares", run_inside, f, &outer));
+    assert_refused(muster_function_graph(outer, f), MUSTER_UNSUPPORTED,
+                   "muster_function_graph: function 'refused': expected a graph without micro-batches");
     assert_ok(muster_runtime_close(runtime));
 }
 
