@@ -100,8 +100,9 @@ MUSTER_API MUSTER_NODISCARD muster_status muster_graph_split(muster_expr *parame
 MUSTER_API muster_expr *muster_graph_number(muster_graph *graph, double value);
 
 /* How an output is collected, and an update accumulated, besides the modes of muster/function.h.
- * With MUSTER_ONE_DEVICE it is the value that one device would compute from all rows; with
- * MUSTER_PER_WORKER it is the average, and dtypes without an average are refused. */
+ * With MUSTER_ONE_DEVICE the result is the value that one device would compute from all rows,
+ * whatever the mode. With MUSTER_PER_WORKER MUSTER_AUTO is the average, and dtypes without an
+ * average are refused. */
 enum muster_graph_mode_value { MUSTER_AUTO = 0 };
 
 /* An output of the function, in the order of these calls. Errors: INVALID_ARGUMENT (a name that is
@@ -163,17 +164,17 @@ typedef struct muster_graph_options {
      * shards). */
     int64_t micro_batches;
     /* With MUSTER_ONE_DEVICE on several GPUs: the gradients that the rules of muster_graph_minimise
-     * need are divided into buckets of at least so many bytes, of which the first needs a 25th, in
-     * the order in which the steps make them; the exchange of a bucket goes on beside the steps that
-     * make the others. Negative: the exchange begins behind the last step. The results are the same
-     * bits. 0: 25 MiB. */
+     * need are divided into buckets of at least so many bytes, in the order in which the steps make
+     * them; for the first bucket a 25th of that is enough. The exchange of a bucket overlaps with
+     * the steps that make the others. Negative: the exchange begins after the last step. The
+     * results are the same bits. 0: 25 MiB. */
     int64_t bucket_bytes;
-    /* 1: with MUSTER_ONE_DEVICE on several devices each bucket of parameters is updated as soon as
-     * its gradients are there and no later step reads its parameters, so that their new values are
-     * exchanged beside the other steps, too. The results are the same bits. But a call that fails
-     * may leave some parameters and their states with their new values and others with the old ones:
-     * set all of them again. Refused for gradients that are clipped by their norm, which must all be
-     * there before the first update. */
+    /* 1: with MUSTER_ONE_DEVICE on several devices each bucket of parameters is updated as soon
+     * as its gradients are there and no later step reads its parameters, so that their new values
+     * are exchanged beside the other steps, too. The results are the same bits. But a call that
+     * fails may leave some parameters and their states with their new values and others with the
+     * old ones: set all of them again. Refused with clip_norm of muster_rule_options, whose norm
+     * needs all gradients before the first update. */
     int32_t eager_updates;
 } muster_graph_options;
 MUSTER_API void muster_graph_options_init_sized(muster_graph_options *options, size_t size);
@@ -234,8 +235,9 @@ enum muster_dump_format_value {
 };
 /* Writes the expressions that the outputs and updates need, or all if there are none, as the
  * program wrote them: operands, attributes, shapes, dtypes, names, places in the program. The file
- * `path` is created or replaced; "/dev/stdout" writes to the terminal. The text is for people:
- * later versions may write it differently. Errors: INVALID_ARGUMENT (NULL, an unknown format), the
+ * `path` is created or replaced; "/dev/stdout" writes to a terminal or a pipe, and replaces a file
+ * to which standard output is redirected. The text is for people: later versions may write it
+ * differently. Errors: INVALID_ARGUMENT (NULL, an unknown format), the
  * graph's first error, SYSTEM (a file that cannot be written), OUT_OF_MEMORY. */
 MUSTER_API muster_status muster_graph_dump(muster_graph *graph, const char *path, muster_dump_format format);
 /* The same for the function that muster_graph_compile gave: the expressions as they are computed,

@@ -38,15 +38,16 @@
  * They are those of Synkhronos and Lasagne; 0.01, where these have no default, is PyTorch's old
  * one.
  *
- * States begin with 0. They are variables in the runtime, called "GRAPH/PARAMETER/STATE" (with "#2"
- * and so on behind it where the name is taken), with the shape of the parameter; "step" is one
- * integer (i64), which all parameters of a call of muster_graph_minimise have in common. They
- * belong to the graph, and once it is compiled to the function, and end with it. Before it is
- * compiled they take no memory. Where each device then keeps only the elements that it updates,
- * muster_variable_get_whole and muster_variable_set_whole reach the variable, as
- * muster_function_state_get and _set do; other operations and functions refuse it. All are computed
- * in the dtype of the parameter, for f16 and bf16 in f32, in which their states are, too; the
- * factors of adam and adamax that contain t are computed in f64.
+ * States begin with 0. They are variables in the runtime, called "GRAPH/PARAMETER/STATE" (with
+ * "#2" and so on behind it where the name is taken), with the shape of the parameter; "step" is
+ * one integer (i64), which all parameters of a call of muster_graph_minimise have in common: its
+ * PARAMETER is the first of the call. The states belong to the graph until it is compiled, then to
+ * the function, and end with it. Before the graph is compiled they take no memory. Where each
+ * device keeps only the elements that it updates (docs/devices-together.md), the variable of a
+ * state is accessible to muster_variable_get_whole and muster_variable_set_whole, as it is to
+ * muster_function_state_get and _set; other operations and functions refuse it. States have the
+ * dtype of the parameter, and rules are computed in it; for f16 and bf16 both are f32. The factors
+ * of adam and adamax that contain t are computed in f64.
  *
  * Updates are those of muster_graph_update: every expression of a call sees the old values, and a
  * call that fails changes neither parameters nor states. On several devices one pass makes them,
@@ -84,15 +85,15 @@ enum muster_update_rule_value {
     MUSTER_ADAMAX = 8
 };
 
-/* What a rule takes. An option struct: the rules are in muster/status.h. Where 0 is a meaningful
- * value, any negative number stands for it: momentum = -1 is a momentum of 0. An option that the
- * rule does not have must be 0. */
+/* What a rule takes. An option struct: the rules are in muster/status.h. Where the comment of a
+ * field says so, any negative number stands for 0: momentum = -1 is a momentum of 0. Elsewhere
+ * negative numbers are refused. An option that the rule does not have must be 0. */
 typedef struct muster_rule_options {
     size_t struct_size; /* set by muster_rule_options_init */
     /* The rate as an expression: a scalar of a float dtype, such as an input of the function, which
      * each call then gives. NULL: learning_rate. */
     muster_expr *rate;
-    double learning_rate; /* above 0; 0: the rule's default */
+    double learning_rate; /* above 0; 0: the rule's default; must be 0 with `rate` */
     double momentum;      /* below 1; 0: the rule's default; negative: 0 */
     double beta1, beta2;  /* below 1; 0: the rule's default; negative: 0 */
     double rho;           /* below 1; 0: the rule's default; negative: 0 */
@@ -102,8 +103,8 @@ typedef struct muster_rule_options {
     /* Decoupled, as in AdamW (Loshchilov and Hutter, arXiv 1711.05101, as PyTorch has it): the rate
      * times decoupled_weight_decay p is taken from p beside the rule. 0: none. */
     double decoupled_weight_decay;
-    /* The gradients of this call of muster_graph_minimise are clipped to this norm, as by
-     * muster_graph_clip. 0: not. */
+    /* Clips the gradients of this call of muster_graph_minimise by this global norm, as
+     * muster_graph_clip does. 0: no clipping. */
     double clip_norm;
 } muster_rule_options;
 MUSTER_API void muster_rule_options_init_sized(muster_rule_options *options, size_t size);
@@ -121,14 +122,15 @@ static inline void muster_rule_options_init(muster_rule_options *options) { must
 MUSTER_API muster_status muster_graph_minimise(muster_graph *graph, muster_expr *const *parameters, muster_expr *const *gradients,
                                                int32_t count, muster_update_rule rule, const muster_rule_options *options);
 /* Clips gradients by their global norm n, the square root of the sum of the squares of all their
- * elements: clipped[i] = gradients[i] min(1, norm / n). `clipped` may be `gradients`. One call with
- * the gradients of several calls of muster_graph_minimise gives them one norm. `norm` is above 0
- * and finite. If n is 0, nothing changes. If n is NaN, all elements become NaN. If n is infinite,
- * finite elements become 0, and infinite ones NaN. The squares are summed in the dtype of the
- * gradient (f32 for f16 and bf16), where a sum that overflows is infinite; the sums of all
- * gradients are added in f64. In case of an error, clipped[i] are expressions that stand for it.
- * Errors: INVALID_ARGUMENT (NULL, another graph, norm), DTYPE_MISMATCH (gradients that are no
- * floats), OUT_OF_MEMORY, BAD_STATE (a frozen graph). Threads: owner of the graph. */
+ * elements: clipped[i] = gradients[i] min(1, norm / n). `clipped` may be `gradients`. To clip
+ * the gradients of several calls of muster_graph_minimise by one norm, clip all of them here
+ * first, and give the results to these calls. `norm` is above 0 and finite. If n is 0, nothing
+ * changes. If n is NaN, all elements become NaN. If n is infinite, finite elements become 0,
+ * and infinite ones NaN. The squares are summed in the dtype of the gradient (f32 for f16 and
+ * bf16), where a sum that overflows is infinite; the sums of all gradients are added in f64. In
+ * case of an error, clipped[i] are expressions that stand for it. Errors: INVALID_ARGUMENT
+ * (NULL, another graph, norm), DTYPE_MISMATCH (gradients that are no floats), OUT_OF_MEMORY,
+ * BAD_STATE (a frozen graph). Threads: owner of the graph. */
 MUSTER_API muster_status muster_graph_clip(muster_graph *graph, muster_expr *const *gradients, int32_t count, double norm,
                                            muster_expr **clipped);
 
