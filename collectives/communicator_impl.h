@@ -176,8 +176,8 @@ muster_status mst_communicator_run(muster_communicator *communicator, muster_wor
 
 /* Forms of collectives that only begin: every rank enters as it enters the collective itself, whose
  * checks, agreement and failures are the same, and the device works on it beside what the worker
- * issues next. Until mst_worker_exchange_end the input must not change, the output must not be read,
- * and the memory of both must not be given back. All ranks call the same form.
+ * issues next. Until mst_worker_exchange_end the input must not change, the output must not be
+ * read, and the memory of both must not be given back. All ranks call the same form.
  *
  * A collective that does not only begin comes after those that have begun, so the collectives of a
  * worker always run in the order in which it enters them. The end of a run waits for all. On host
@@ -189,9 +189,9 @@ muster_status mst_worker_reduce_scatter_begin(muster_worker *worker, muster_comm
                                               muster_tensor input, muster_tensor output);
 muster_status mst_worker_all_gather_begin(muster_worker *worker, muster_communicator *communicator, muster_tensor input,
                                           muster_tensor output);
-/* The same of mst_worker_apply_sum, and of all three steps of one bucket: its sums, the rule on them
- * and the new values, for which all buckets have to be entered, in any order. What of the bucket has
- * failed is undefined; those before it have their new values. */
+/* The same of mst_worker_apply_sum, and of all three steps of one bucket: its sums, the rule on
+ * them and the new values, for which all buckets have to be entered, in any order. What of the
+ * bucket has failed is undefined; those before it have their new values. */
 muster_status mst_worker_apply_sum_begin(muster_worker *worker, muster_communicator *communicator, const mst_apply_request *apply,
                                          int32_t bucket);
 muster_status mst_worker_apply_begin(muster_worker *worker, muster_communicator *communicator, const mst_apply_request *apply,

@@ -1,9 +1,9 @@
 /* Every update rule: the exchange of gradients, of as many parameters as the demo has, on two
- * devices, and their update, which one pass makes (all_reduce_apply). The gradient is a product with
- * a single row on each device, so that each device has just written its own. The last that a worker
- * computes before the pass is the rate: an operator of the bench, in which the workers wait for each
- * other, and from which the time counts. It ends when the call returns. All parameters are one
- * variable: of several the rate would not be the last. */
+ * devices, and their update, which one pass makes (all_reduce_apply). The gradient is a product
+ * with a single row on each device, so that each device has just written its own. The last that a
+ * worker computes before the pass is the rate: an operator of the bench, in which the workers wait
+ * for each other, and from which the time counts. It ends when the call returns. All parameters are
+ * one variable: of several the rate would not be the last. */
 #include "rules.h"
 
 #include "collective.h"

@@ -1,6 +1,6 @@
 /* What two cores need at least for the exchange and update of a rule: two pinned threads, each sums
- * one half of the two vectors of gradients, updates its states and one set of parameters, and writes
- * both; a spin barrier before and after. */
+ * one half of the two vectors of gradients, updates its states and one set of parameters, and
+ * writes both; a spin barrier before and after. */
 #ifndef BENCH_RULE_LIMIT_H
 #define BENCH_RULE_LIMIT_H
 

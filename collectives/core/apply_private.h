@@ -20,8 +20,8 @@ typedef struct mst_apply_iterator {
     int64_t before; /* elements of the segments passed */
     int32_t next;
 } mst_apply_iterator;
-/* What the phase of the offer concerns of the portion of rank `rank` of `size`: of SUM one bucket or
- * all, else all. The table of the offer says where it lies. */
+/* What the phase of the offer concerns of the portion of rank `rank` of `size`: of SUM one bucket
+ * or all, else all. The table of the offer says where it lies. */
 mst_apply_iterator mst_apply_iterate(const mst_apply_offer *offer, int32_t size, int32_t rank);
 bool mst_apply_next(mst_apply_iterator *iterator, mst_apply_range *range);
 

@@ -1,5 +1,5 @@
-/* The collective all_reduce_apply: sums gradients over the ranks and applies a rule to
- * parameters, in one pass or in two phases. Only modules of the library use it: its callback runs inside the
+/* The collective all_reduce_apply: sums gradients over the ranks and applies a rule to parameters,
+ * in one pass or in two phases. Only modules of the library use it: its callback runs inside the
  * collective. */
 #ifndef MST_APPLY_REQUEST_IMPL_H
 #define MST_APPLY_REQUEST_IMPL_H
@@ -77,8 +77,8 @@ typedef struct mst_apply_request {
     bool *undefined;
 } mst_apply_request;
 
-/* The shared segments one behind the other are the shared vector. It is divided into buckets, so that
- * the sums of one can be made before the gradients of the next are there. */
+/* The shared segments one behind the other are the shared vector. It is divided into buckets, so
+ * that the sums of one can be made before the gradients of the next are there. */
 typedef struct mst_apply_layout {
     muster_dtype dtype;
     int64_t count; /* elements of the shared vector */
@@ -128,7 +128,8 @@ int64_t mst_apply_states(const mst_apply_layout *layout, const mst_apply_segment
  * dtype). */
 muster_status mst_worker_all_reduce_apply(muster_worker *worker, muster_communicator *communicator, const mst_apply_request *apply);
 
-/* The same for one bucket, with the local segments in the last one; `undefined` is about the bucket. */
+/* The same for one bucket, with the local segments in the last one; `undefined` is about the
+ * bucket. */
 muster_status mst_worker_apply_bucket(muster_worker *worker, muster_communicator *communicator, const mst_apply_request *apply,
                                       int32_t bucket);
 

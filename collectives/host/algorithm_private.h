@@ -36,9 +36,9 @@ typedef struct mst_range {
 /* How this rank serves an all_reduce_apply. */
 typedef struct mst_apply_use {
     muster_worker *worker;
-    /* Of a rank on a device, whose sums are only written to `sums`, and which does the rest there. Of
-     * a whole step that is a vector as long as the shared one; in the phase SUM one with the offsets
-     * of the gradients. */
+    /* Of a rank on a device, whose sums are only written to `sums`, and which does the rest there.
+     * Of a whole step that is a vector as long as the shared one; in the phase SUM one with the
+     * offsets of the gradients. */
     bool on_device;
     char *sums;
     muster_status status; /* of the rule */

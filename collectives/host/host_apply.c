@@ -82,8 +82,8 @@ static muster_status apply_step(const mst_view *view, mst_host_sum sum, const ms
     return MUSTER_OK;
 }
 
-/* In the phase SUM the sum goes where an input lies, which is read only when its turn comes: so it is
- * made in the chunk. */
+/* In the phase SUM the sum goes where an input lies, which is read only when its turn comes: so it
+ * is made in the chunk. */
 static muster_status keep_step(const mst_view *view, mst_host_sum sum, const mst_apply_range *range) {
     const mst_apply_offer *offer = mst_view_offer(view, view->rank);
     const int64_t element = mst_view_element(view);

@@ -1,6 +1,7 @@
-/* all_reduce_apply by NCCL: NCCL exchanges the gradients of each portion, Muster's kernel sums
- * them in rank order, to staging memory or, between two phases, over this rank's gradients, the rule updates the owner's parameters, and NCCL brings the new values
- * from there into the parameters of all other ranks, segment by segment. */
+/* all_reduce_apply by NCCL: NCCL exchanges the gradients of each portion, Muster's kernel sums them
+ * in rank order, to staging memory or, between two phases, over this rank's gradients, the rule
+ * updates the owner's parameters, and NCCL brings the new values from there into the parameters of
+ * all other ranks, segment by segment. */
 #include "nccl_issue_private.h"
 
 #include "core/apply_private.h"

@@ -45,8 +45,8 @@ muster_status mst_p2p_finish(const mst_batch *batch);
 /* p2p_reduce.c */
 muster_status mst_p2p_serve(muster_worker *worker, const mst_view *view);
 
-/* p2p_apply.c. The staging memory that a rank needs for its sums; 0 if it keeps them elsewhere, or if
- * the batch is no all_reduce_apply, which always is a batch by itself. */
+/* p2p_apply.c. The staging memory that a rank needs for its sums; 0 if it keeps them elsewhere, or
+ * if the batch is no all_reduce_apply, which always is a batch by itself. */
 int64_t mst_p2p_apply_bytes(const muster_communicator *communicator, int32_t rank, const mst_request *request);
 muster_status mst_p2p_apply_reserve(muster_communicator *communicator, muster_worker *worker, const mst_request *request);
 muster_status mst_p2p_apply(muster_worker *worker, const mst_view *view, char *staging);

@@ -130,10 +130,10 @@ typedef struct mst_device_program_table {
     /* Between calls, after synchronize. NULL is ignored. */
     void (*close)(mst_device *device, mst_program *program);
     muster_status (*limits)(mst_device *device, const mst_program *program, int32_t kernel, mst_program_limits *limits);
-    /* Issues the kernel in COMPUTE or EXCHANGE, as work_queue says. Its first launch may wait as that of a gemm. The grid
-     * must be within the limits. grid and values (one per parameter) are copied. On a device with
-     * host memory this is the only function that queues work. It sets `queued`, and code that
-     * accesses the device's memory afterwards must synchronize first. */
+    /* Issues the kernel in COMPUTE or EXCHANGE, as work_queue says. Its first launch may wait as
+     * that of a gemm. The grid must be within the limits. grid and values (one per parameter) are
+     * copied. On a device with host memory this is the only function that queues work. It sets
+     * `queued`, and code that accesses the device's memory afterwards must synchronize first. */
     muster_status (*launch)(mst_device *device, mst_program *program, int32_t kernel, const mst_program_grid *grid,
                             const mst_program_value *values);
 } mst_device_program_table;
@@ -349,8 +349,8 @@ typedef struct mst_blas {
 } mst_blas;
 /* Reference counted. The first open without keep_threads sets OpenBLAS to one thread. */
 muster_status mst_blas_open(bool keep_threads);
-/* The same for a computation of the caller's own: a library that is open keeps its number of threads,
- * whoever chose it. */
+/* The same for a computation of the caller's own: a library that is open keeps the
+ * number of threads that it has. */
 muster_status mst_blas_use(void);
 /* The last close restores the number of threads that was found, if it is still 1. */
 void mst_blas_close(void);

@@ -233,7 +233,8 @@ muster_status mst_pass_make_notes(mst_graph_program *program);
 /* Notes which rules a run has applied: of `count` from `first` on those that `which` says, or
  * all. */
 void mst_pass_note_written(mst_graph_program_rank *rank, int32_t first, int32_t count, const bool *which);
-/* The end of a call (mst_function_ended): after a failure, what its pass has written is undefined. */
+/* The end of a call (mst_function_ended): what the pass of a failed call has written becomes
+ * undefined. */
 muster_status mst_pass_ended(void *program, muster_status status);
 
 /* run_sharing.c. Which rows each worker has: as the call distributes them, or as the workers tell

@@ -14,8 +14,8 @@ enum { COUNTS = sizeof counts / sizeof *counts };
 
 /* ---- portions ---- */
 
-/* How often each element of the vector is in a portion. The states of a portion go on without a gap,
- * and every slice is a segment of its bucket. */
+/* How often each element of the vector is in a portion. The states of a portion go on without a
+ * gap, and every slice is a segment of its bucket. */
 static void count_elements(const mst_apply_layout *layout, int32_t size, uint8_t *found) {
     for (int32_t r = 0; r < size; r++) {
         const mst_apply_segment segments[] = {{.count = layout->count}, {.count = 5, .local = true}};

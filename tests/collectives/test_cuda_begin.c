@@ -35,8 +35,8 @@ static void run_every_way(mst_task task) {
 
 /* ---- streams of rank 0 ---- */
 
-/* From here on the queue does nothing: until muster_sim_release, or, in a test that fails, for so many
- * milliseconds. */
+/* From here on the queue does nothing: until muster_sim_release, or, in a test that fails, for so
+ * many milliseconds. */
 enum { HELD = 10000 };
 static void hold(muster_worker *w, mst_queue queue) {
     mst_device *device = w->device;

@@ -174,8 +174,8 @@ static void test_a_norm_below_the_limit_changes_no_bit(void **state) {
     }
 }
 
-/* All gradients are 16, and the parameters 0 before: each new value has the bits of the factor of the
- * device that has made it. */
+/* All gradients are 16, and the parameters 0 before: each new value has the bits of the factor of
+ * the device that has made it. */
 static void test_the_factor_has_the_same_bits_on_all_devices(void **state) {
     (void)state;
     for (int32_t n = 0; n < (on_gpus() ? 2 : MACHINES); n++)

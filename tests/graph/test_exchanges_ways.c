@@ -26,7 +26,8 @@ static const saving savings[] = {
     /* The indices, and the gradients of the rows, are gathered: 12 8 / 2 + 12 4 8 / 2. The rows are
      * summed in parts: 12 4 8 / 2. */
     {"rows of a split table", "sum(square(take(w, t)) * x)", "take(w, t)", MUSTER_F64, TABLE, 0, 0, 1, 2, 0, 48 + 192 + 192},
-    /* The pass exchanges 2 (4 4 8) / 2 bytes for w; two vectors of 4 numbers, 2 (4 8) / 2 bytes each. */
+    /* The pass exchanges 2 (4 4 8) / 2 bytes for w; two vectors of 4 numbers, 2 (4 8) / 2 bytes
+     * each. */
     {"the largest over rows", "sum(max(x @ w, 0))", "max(x @ w, 0)", MUSTER_F64, COLUMNS, -1, 2, 0, 0, 0, 128 + 2 * 32},
     {"the smallest over rows", "sum(min(x @ w, 0))", "min(x @ w, 0)", MUSTER_F64, COLUMNS, -1, 2, 0, 0, 0, 128 + 2 * 32},
     /* Nothing but the pass. */
@@ -211,7 +212,8 @@ static void the_first_of_equals_has_the_gradient(void **state) {
         }
 }
 
-/* An index outside of a split table is refused, and is not taken as one of another worker's rows. */
+/* An index outside of a split table is refused, and is not taken as one of another worker's rows.
+ * */
 static void indices_outside_are_refused(void **state) {
     (void)state;
     for (int32_t n = 1; n < 4; n++) {

@@ -205,8 +205,9 @@ static const onnx nodes[] = {
 };
 enum { NODES = sizeof nodes / sizeof *nodes };
 
-/* ONNX's Adam and Momentum have no corrections at T = 0: there t is so large that there is none. Its velocity has no
- * rate in it: ours is -rate V. Its beta, a factor of a momentum's gradient, counts as 1 at T = 0. */
+/* ONNX's Adam and Momentum have no corrections at T = 0: there t is so large that there is none.
+ * Its velocity has no rate in it: ours is -rate V. Its beta, a factor of a momentum's gradient,
+ * counts as 1 at T = 0. */
 static muster_update_rule onnx_rule(const onnx *node, muster_rule_options *options, const char *names[2]) {
     muster_rule_options_init(options);
     options->learning_rate = node->rate;

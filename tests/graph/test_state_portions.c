@@ -173,7 +173,8 @@ static int64_t replica_bytes(muster_runtime *runtime, const char *name, int32_t 
     return variable->replicas[rank].capacity;
 }
 
-/* Two states of f32 for 64 Ki elements, of which one device has 512 KiB: four have no more in all. */
+/* Two states of f32 for 64 Ki elements, of which one device has 512 KiB: four have no more in all.
+ * */
 static void test_states_take_the_memory_of_one_device(void **state) {
     enum { LARGE = 1 << 16, STATES = 2 * 4 * LARGE, DEVICES_HERE = 4 };
     static float zeros[LARGE];

@@ -1,5 +1,5 @@
-/* States of which each device keeps a portion, and whoever else wants them: operations on variables,
- * other functions, the graph itself; and compiling that fails. */
+/* States of which each device keeps a portion, and what else uses them: operations on
+ * variables, other functions, the graph itself; and compiling that fails. */
 #include "base_machine.h"
 #include "graph_fixture.h"
 #include "memory_impl.h"
@@ -16,7 +16,8 @@ typedef struct uses {
     muster_function *function;
 } uses;
 
-/* Minimises sum(x) sum(w) by momentum; not compiled. The gradient of each element is the sum of x. */
+/* Minimises sum(x) sum(w) by momentum; not compiled. The gradient of each element is the sum of x.
+ * */
 static uses begin(const char *devices) {
     static float start[COUNT];
     uses u = {.runtime = graph_runtime(devices)};
@@ -156,8 +157,8 @@ static void test_a_state_that_another_function_uses_is_not_divided(void **state)
     end(&u);
 }
 
-/* Each allocation of compiling fails once, then one of each get and set: the state is as it was, and
- * the next try works. */
+/* Each allocation of compiling fails once, then one of each get and set: the state is as it was,
+ * and the next try works. */
 static void test_a_failed_allocation_keeps_the_values(void **state) {
     int32_t failed = 0;
     float values[COUNT], read[2 * COUNT];

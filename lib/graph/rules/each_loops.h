@@ -31,10 +31,17 @@
     p = p - rate * s / (u + epsilon);
 
 /* RULE(name, NAME, states) */
-#define RULES(RULE)                                                                                             \
-    RULE(sgd, SGD, 0)                                                                                           \
-    RULE(momentum, MOMENTUM, 1) RULE(nesterov, NESTEROV, 1) RULE(adagrad, ADAGRAD, 1) RULE(rmsprop, RMSPROP, 1) \
-        RULE(adadelta, ADADELTA, 2) RULE(adam, ADAM, 2) RULE(adamax, ADAMAX, 2)
+/* clang-format off */
+#define RULES(RULE)             \
+    RULE(sgd, SGD, 0)           \
+    RULE(momentum, MOMENTUM, 1) \
+    RULE(nesterov, NESTEROV, 1) \
+    RULE(adagrad, ADAGRAD, 1)   \
+    RULE(rmsprop, RMSPROP, 1)   \
+    RULE(adadelta, ADADELTA, 2) \
+    RULE(adam, ADAM, 2)         \
+    RULE(adamax, ADAMAX, 2)
+/* clang-format on */
 
 #define LOOP(name, states_, gradient, copied, formula)                                                                        \
     MST_CLONES static void name(const mst_rule_numbers *n, const mst_rule_vectors *v, int64_t count) {                        \

@@ -1,7 +1,7 @@
 /* The rules as single loops over f32 and f64, for CPU cores. The numbers between the gradient and
  * the new parameter stay in the processor, where a group would write them to the cache and read
- * them again. Each operation rounds as in the rule's text, in its order, so the bits are those of the
- * group. */
+ * them again. Each operation rounds as in the rule's text, in its order, so the bits are those of
+ * the group. */
 #ifndef MST_RULE_LOOPS_PRIVATE_H
 #define MST_RULE_LOOPS_PRIVATE_H
 
@@ -17,8 +17,8 @@ typedef struct mst_rule_numbers {
     double rate, momentum, beta1, beta2, rho, epsilon;
 } mst_rule_numbers;
 
-/* Where the vectors of a call lie. A loop adds the gradients; it updates the parameter and the states
- * in place, and writes the new values to `copy`, too. They do not overlap. */
+/* Where the vectors of a call lie. A loop adds the gradients; it updates the parameter and the
+ * states in place, and writes the new values to `copy`, too. They do not overlap. */
 typedef struct mst_rule_vectors {
     const void *gradients[2];
     void *parameter, *copy;

@@ -36,15 +36,15 @@ typedef struct mst_pass_vector {
 typedef struct mst_pass {
     mst_pass_rule *rules; /* sorted by the dtype of the gradients; with buckets, then by the order of the steps that make them */
     int32_t count;
-    /* [rules][devices] where the states of the rule's parameter begin in the vector of all states of
-     * a device; 0 where it has none of them */
+    /* [rules][devices] where the states of the rule's parameter begin in the vector of all states
+     * of a device; 0 where it has none of them */
     int64_t *first_states;
     mst_pass_vector *vectors;
     int32_t vector_count;
     int64_t *bucket_ends; /* of all vectors: where each bucket ends in its shared vector */
     int32_t bucket_count;
-    /* [clip_count] of the calls of muster_graph_minimise that clip: the largest norm of the gradients
-     * of a call */
+    /* [clip_count] of the calls of muster_graph_minimise that clip: the largest norm of the
+     * gradients of a call */
     double *norms;
     int32_t clip_count;
 } mst_pass;
@@ -87,8 +87,8 @@ typedef struct mst_pass_norms {
     int32_t part_counts[2], clip;
 } mst_pass_norms;
 muster_status mst_pass_norms_begin(muster_worker *worker, const mst_graph_program *program, mst_pass_norms *norms);
-/* A function of the phase SUM on the host, and of mst_worker_apply_visit on devices, where it adds to
- * norms->parts those that are clipped by norms->clip. */
+/* A function of the phase SUM on the host, and of mst_worker_apply_visit on devices, where it adds
+ * to norms->parts those that are clipped by norms->clip. */
 muster_status mst_pass_square(void *norms, muster_worker *worker, const mst_apply_part *part);
 /* On a device, after mst_pass_square for all parts of a norm. */
 muster_status mst_pass_squares_end(muster_worker *worker, mst_pass_norms *norms);
