@@ -96,6 +96,18 @@ static muster_status issue_all(const mst_nccl_issue *c) {
     return grouped(c, mst_nccl_spread, false);
 }
 
+/* The other ranks may be inside NCCL and wait for data that this rank will not send. After a failure
+ * of NCCL this rank's communicators end, also where no other rank has entered NCCL, which would end
+ * its own. */
+static muster_status issue_failed(mst_nccl_worker *nccl_worker, const char *function, muster_status status) {
+    char message[MST_MESSAGE_SIZE];
+    mst_pool_abort(nccl_worker->worker, mst_collective_error(function, status));
+    if (!atomic_load(&nccl_worker->nccl->blamed)) return status;
+    mst_error_save(message);
+    mst_nccl_abort(nccl_worker);
+    return mst_error_restore(status, message);
+}
+
 muster_status mst_nccl_run(const mst_batch *batch) {
     muster_worker *worker = batch->worker;
     mst_nccl_worker *nccl_worker = mst_nccl_worker_of(batch->communicator, worker);
@@ -113,8 +125,6 @@ muster_status mst_nccl_run(const mst_batch *batch) {
     worker->device->in_flight = true;
     nccl_worker->used = worker->epoch;
     nccl_worker->function = batch->function;
-    muster_status status = issue_all(&c);
-    /* The other ranks may be inside NCCL and wait for data that this rank will not send. */
-    if (status != MUSTER_OK) mst_pool_abort(worker, mst_collective_error(batch->function, status));
-    return status;
+    const muster_status status = issue_all(&c);
+    return status == MUSTER_OK ? MUSTER_OK : issue_failed(nccl_worker, batch->function, status);
 }

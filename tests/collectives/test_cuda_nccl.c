@@ -10,6 +10,7 @@
 
 #include <stdio.h>
 #include <stdlib.h>
+#include <time.h>
 
 /* elements of i64, for each algorithm of the simulated NCCL: below 64 KiB, below 1 MiB, above */
 enum { RANKS = 4, SMALL = 1000, MIDDLE = 50000, LARGE = 200000, DEVICE_MEMORY = 256 << 20 };
@@ -266,8 +267,7 @@ static muster_status failing_sum(muster_worker *w, void *argument) {
     return sum_of(w, LARGE);
 }
 
-static void an_nccl_that_fails_in_three_calls_is_given_up(void **state) {
-    (void)state;
+static void give_up_after_three_calls(void) {
     static const char last[] = "E muster: NCCL has failed in several calls, one after the other, and is not tried any more";
     collectives_pool c;
     begin(DEVICE_MEMORY);
@@ -276,6 +276,7 @@ static void an_nccl_that_fails_in_three_calls_is_given_up(void **state) {
         assert_refused(collectives_run(&c, failing_sum, NULL), MUSTER_SYSTEM, "ncclAllReduce");
         assert_string_equal(log_text, "");
     }
+    mst_rendezvous_test_hook = NULL;
     const uint64_t before = muster_sim_calls("ncclAllReduce");
     for (int i = 0; i < 2; i++) assert_ok(collectives_run(&c, large_sum, NULL));
     assert_int_equal(muster_sim_calls("ncclAllReduce"), before);
@@ -283,6 +284,25 @@ static void an_nccl_that_fails_in_three_calls_is_given_up(void **state) {
     assert_non_null(strstr(log_text, "/dev/shm"));
     assert_int_equal(log_lines("W"), 0);
     collectives_close(&c);
+}
+
+static void an_nccl_that_fails_in_three_calls_is_given_up(void **state) {
+    (void)state;
+    give_up_after_three_calls();
+}
+
+/* Rank 0 alone enters NCCL. The others have met it, and see the end of the call before they enter. */
+static bool others_are_slow(muster_worker *worker, int32_t collective, mst_rendezvous_moment moment, muster_status *status) {
+    if (collective != MST_ALL_REDUCE || moment != MST_MOMENT_WRITES || worker->rank == 0) return false;
+    while (!muster_worker_cancelled(worker)) nanosleep(&(struct timespec){.tv_nsec = 100000}, NULL);
+    *status = mst_error(MUSTER_ABORTED, "the call has ended");
+    return true;
+}
+
+static void an_nccl_that_fails_before_other_ranks_enter_it_is_given_up(void **state) {
+    (void)state;
+    mst_rendezvous_test_hook = others_are_slow;
+    give_up_after_three_calls();
 }
 
 /* Making them anew fails three times: twice it will be tried again, then not. */
@@ -318,6 +338,7 @@ int main(void) {
         cmocka_unit_test(a_part_behind_a_stuck_collective_ends_at_the_deadline),
         cmocka_unit_test(an_endless_kernel_in_front_of_a_collective_ends_at_the_deadline),
         cmocka_unit_test(an_nccl_that_fails_in_three_calls_is_given_up),
+        cmocka_unit_test(an_nccl_that_fails_before_other_ranks_enter_it_is_given_up),
         cmocka_unit_test(the_last_of_three_failures_to_make_them_anew_is_an_error),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
