@@ -96,9 +96,9 @@ static muster_status issue_all(const mst_nccl_issue *c) {
     return grouped(c, mst_nccl_spread, false);
 }
 
-/* The other ranks may be inside NCCL and wait for data that this rank will not send. After a failure
- * of NCCL this rank's communicators end, also where no other rank has entered NCCL, which would end
- * its own. */
+/* The other ranks may be inside NCCL and wait for data that this rank will not send. After a
+ * failure of NCCL this rank's communicators end, also where no other rank has entered NCCL, which
+ * would end its own. */
 static muster_status issue_failed(mst_nccl_worker *nccl_worker, const char *function, muster_status status) {
     char message[MST_MESSAGE_SIZE];
     mst_pool_abort(nccl_worker->worker, mst_collective_error(function, status));

@@ -291,7 +291,7 @@ static void an_nccl_that_fails_in_three_calls_is_given_up(void **state) {
     give_up_after_three_calls();
 }
 
-/* Rank 0 alone enters NCCL. The others have met it, and see the end of the call before they enter. */
+/* Rank 0 alone enters NCCL. The others have met it, and see the end of the call before. */
 static bool others_are_slow(muster_worker *worker, int32_t collective, mst_rendezvous_moment moment, muster_status *status) {
     if (collective != MST_ALL_REDUCE || moment != MST_MOMENT_WRITES || worker->rank == 0) return false;
     while (!muster_worker_cancelled(worker)) nanosleep(&(struct timespec){.tv_nsec = 100000}, NULL);
