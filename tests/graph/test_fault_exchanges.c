@@ -249,18 +249,16 @@ static bool is_slow(kind k) { return k == STAYS_AWAY || k == DAWDLES; }
 
 /* On a busy machine a rank may be late before the fault strikes: again with a longer deadline. */
 static muster_status call_with_fault(const step *s, kind k, int32_t rank, int32_t exchange) {
-    int64_t deadline_ns = is_slow(k) ? test_patience((on_gpus() ? 100 : 20) * MILLISECOND) : 0;
-    muster_status status;
-    do {
+    for (int64_t deadline_ns = is_slow(k) ? test_patience((on_gpus() ? 100 : 20) * MILLISECOND) : 0;; deadline_ns *= 4) {
         fault.kind = k;
         fault.exchange = exchange;
         fault.rank = rank;
         atomic_store(&fault.done, 0);
-        status = step_call_within(s, deadline_ns);
+        const muster_status status = step_call_within(s, deadline_ns);
         fault.rank = -1;
-        deadline_ns *= 4;
-    } while (status == MUSTER_TIMEOUT && atomic_load(&fault.done) == 0);
-    return status;
+        if (status != MUSTER_TIMEOUT || atomic_load(&fault.done) > 0) return status;
+        reset(s);
+    }
 }
 
 /* 1: the fault struck; 0: the exchange does not have this moment. */

@@ -195,18 +195,16 @@ enum { MACHINES = 2 };
 
 /* On a busy machine a rank may be late before the fault strikes: again with a longer deadline. */
 static muster_status call_with_fault(const step *s, int32_t rank, int32_t place, kind what) {
-    int64_t deadline_ns = what == STAYS_AWAY ? test_patience(20 * MILLISECOND) : 0;
-    muster_status status;
     float loss;
-    do {
+    for (int64_t deadline_ns = what == STAYS_AWAY ? test_patience(20 * MILLISECOND) : 0;; deadline_ns *= 4) {
         stumbles.place = place;
         stumbles.kind = what;
         stumbles.rank = rank;
         atomic_store(&stumbles.struck, 0);
-        status = step_call_within(s, &loss, deadline_ns);
-        deadline_ns *= 4;
-    } while (status == MUSTER_TIMEOUT && atomic_load(&stumbles.struck) == 0);
-    return status;
+        const muster_status status = step_call_within(s, &loss, deadline_ns);
+        if (status != MUSTER_TIMEOUT || atomic_load(&stumbles.struck) > 0) return status;
+        values_reset(s);
+    }
 }
 
 static void check_fault(const step *s, const values *expected, int32_t rank, int32_t place, kind what) {
