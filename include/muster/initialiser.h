@@ -35,7 +35,7 @@ extern "C" {
  *   rows, as in PyTorch. It is Q of the QR decomposition of the matrix of z in f64 (of its
  *   transpose where it has fewer rows than columns), with the signs that make R's diagonal
  *   positive. In the caller's thread: 4 m n^2 - 4/3 n^3 operations for m x n, m >= n. By dgeqrf and
- *   dorgqr of the BLAS library (MUSTER_BLAS) where it has them, which is several times as fast,
+ *   dorgqr of the BLAS library (MUSTER_BLAS) where it has them,
  *   else by loops of Muster's own. The last bits depend on that library, on its number of threads
  *   where the runtime keeps that (keep_blas_threads), and on the processor; with the same ones they
  *   are the same for all devices.
