@@ -7,13 +7,13 @@
 #include "core/apply_private.h"
 #include "p2p/p2p_reduce_private.h"
 
-/* Of one vector in the slots. */
+/* The bytes of one vector in the slots. */
 static int64_t vector_bytes(const mst_view *view) {
     int64_t state;
     return mst_device_staging_bytes(mst_view_extent(view, view->rank, &state) * mst_view_element(view));
 }
 
-/* Of the range in such a vector. */
+/* Where the range begins in such a vector, in bytes. */
 static int64_t offset_of(const mst_view *view, const mst_apply_range *range) {
     int64_t state;
     (void)mst_view_extent(view, view->rank, &state);

@@ -12,7 +12,8 @@ static mst_device_staging *sums_of(const muster_communicator *communicator, cons
 
 static mst_apply_offer *own_offer(const mst_batch *batch) { return &batch->member->apply[batch->tag & 1]; }
 
-/* Of the shared vector in host memory, which a phase that writes parameters needs. */
+/* The bytes of the copy of the shared vector in host memory. Only a phase that writes parameters
+ * needs one. */
 static int64_t vector_bytes(const mst_request *request) {
     return request->apply->phase == MST_APPLY_SUM ? 0 : request->output_count * muster_dtype_size(request->dtype);
 }
@@ -36,7 +37,8 @@ static void find_span(const mst_batch *batch, int64_t *begin, int64_t *end) {
     }
 }
 
-/* Of the gradients `input` bytes, the shared vector, and the sums on the device. */
+/* Takes staging memory: on the device for the sums, on the host for `input` bytes of gradients and
+ * for the shared vector. */
 static muster_status take_device(const muster_communicator *communicator, muster_worker *worker, const mst_request *request,
                                  int64_t input) {
     const int32_t rank = mst_communicator_rank(communicator, worker);

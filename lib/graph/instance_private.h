@@ -48,8 +48,8 @@ muster_status mst_targets_make(mst_making *m);
 
 /* micro/loop_instance.c. The step of the loop over micro-batches. Errors: as mst_instance_make. */
 muster_status mst_loop_add(mst_making *m);
-/* Of the program of a loop: the values that have been made up to this position are combined with
- * those of earlier micro-batches, if they are partial values that leave the loop. */
+/* In the program of a loop: adds the steps that combine the partial values made up to this position
+ * with those of earlier micro-batches. Only values that leave the loop need that. */
 muster_status mst_combined_add(mst_making *m, int32_t at);
 /* The scratch memory that steps of the loop may take. */
 int64_t mst_loop_scratch_bytes(const struct mst_loop_run *run);

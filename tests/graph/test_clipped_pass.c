@@ -22,17 +22,6 @@ typedef struct training {
     int32_t passes; /* found: updates in one pass */
 } training;
 
-static double number(int64_t i) { return sin((double)(i * 37 % 1001)) / 3; }
-
-static void fill(muster_dtype dtype, void *memory, int64_t count, int64_t first) {
-    for (int64_t i = 0; i < count; i++) {
-        if (dtype == MUSTER_F64)
-            ((double *)memory)[i] = number(first + i);
-        else
-            ((float *)memory)[i] = (float)number(first + i);
-    }
-}
-
 static void put(muster_dtype dtype, void *memory, int64_t i, double value) {
     if (dtype == MUSTER_F64)
         ((double *)memory)[i] = value;
@@ -98,12 +87,12 @@ static void train(training *t, const char *devices, void *memory) {
     options.devices = devices;
     assert_ok(muster_runtime_open(&options, &runtime));
     for (int32_t i = 0; i < PARAMETERS; i++) {
-        fill(t->dtype, values, counts[i], 1000 * i);
+        graph_fill(t->dtype, values, counts[i], 1000 * i);
         if (t->ones) memset(values, 0, sizeof values);
         assert_ok(muster_variable_create(runtime, names[i], muster_tensor_make(t->dtype, values, i ? 1 : 2, shapes[i]), &variables[i]));
     }
     muster_function *function = compile(runtime, t, variables);
-    fill(t->dtype, x, ROWS * INPUTS, 5);
+    graph_fill(t->dtype, x, ROWS * INPUTS, 5);
     for (int64_t i = 0; i < ROWS * INPUTS && t->ones; i++) put(t->dtype, x, i, 1);
     if (t->input != 0) put(t->dtype, x, INPUTS * (ROWS - 2), t->input);
     const muster_tensor in = muster_tensor_make(t->dtype, x, 2, (const int64_t[]){ROWS, INPUTS}),

@@ -7,7 +7,6 @@
 #include "runtime_impl.h"
 #include "sim.h"
 
-#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -72,10 +71,6 @@ typedef struct training {
     muster_variable *variables[PARAMETERS], *note;
 } training;
 
-static void fill(float *memory, int64_t count, int64_t first) {
-    for (int64_t i = 0; i < count; i++) memory[i] = (float)(sin((double)((first + i) * 37 % 1001)) / 3);
-}
-
 static int64_t shape_of(int32_t parameter, int64_t shape[2]) {
     const int32_t layer = parameter / 2;
     shape[0] = parameter % 2 ? widths[layer + 1] : widths[layer];
@@ -91,7 +86,7 @@ static muster_expr *make_graph(training *t, muster_graph *graph, muster_expr **p
         int64_t shape[2];
         const int64_t count = shape_of(p, shape);
         snprintf(name, sizeof name, "%c%d", p % 2 ? 'b' : 'w', (int)(p / 2));
-        fill(memory, count, 1000 * p);
+        graph_fill(MUSTER_F32, memory, count, 1000 * p);
         assert_ok(muster_variable_create(t->runtime, name, muster_tensor_make(MUSTER_F32, memory, p % 2 ? 1 : 2, shape), &t->variables[p]));
         parameters[p] = muster_graph_parameter(graph, t->variables[p]);
     }
@@ -137,8 +132,7 @@ static void open_training(training *t, muster_update_rule rule, const way *way) 
 static int64_t train(const training *t, char *memory) {
     float x[ROWS * INPUTS];
     int64_t at = 0, shape[2];
-    int32_t states;
-    fill(x, ROWS * INPUTS, 5);
+    graph_fill(MUSTER_F32, x, ROWS * INPUTS, 5);
     for (int32_t step = 0; step < STEPS; step++) {
         const muster_tensor in = muster_tensor_make(MUSTER_F32, x, 2, (const int64_t[]){ROWS, INPUTS});
         const muster_tensor out = muster_tensor_make(MUSTER_F32, memory + at, 0, NULL),
@@ -153,15 +147,7 @@ static int64_t train(const training *t, char *memory) {
             assert_ok(muster_variable_get(t->variables[p], r, muster_tensor_make(MUSTER_F32, memory + at, p % 2 ? 1 : 2, shape)));
             at += count * 4;
         }
-    assert_ok(muster_function_state_count(t->function, &states));
-    for (int32_t s = 0; s < states; s++) {
-        muster_state_description state;
-        muster_state_description_init(&state);
-        assert_ok(muster_function_state_describe(t->function, s, &state));
-        const muster_tensor value = muster_tensor_make(state.dtype, memory + at, state.ndim, state.shape);
-        assert_ok(muster_function_state_get(t->function, state.variable, state.name, value));
-        at += muster_tensor_bytes(value);
-    }
+    at += graph_states_get(t->function, memory + at);
     assert_true(at <= MOST * 4);
     return at;
 }

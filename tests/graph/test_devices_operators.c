@@ -87,7 +87,7 @@ static void output_add(muster_graph *graph, char kind, int32_t i, muster_expr *v
     assert_ok(muster_graph_output(graph, name, value, MUSTER_AUTO));
 }
 
-/* The gradients of the operands, and an update of those that are parameters. */
+/* Makes the gradient of each operand an output. Operands that are parameters are updated by it. */
 static void gradients_add(muster_graph *graph, muster_expr *y, muster_expr *const *floats, int32_t count) {
     muster_expr *gradients[OPERATOR_OPERANDS], *parameters[OPERATOR_OPERANDS], *theirs[OPERATOR_OPERANDS];
     int32_t found = 0;

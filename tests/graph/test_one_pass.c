@@ -4,7 +4,6 @@
 #include "graph_fixture.h"
 #include "muster/rule.h"
 
-#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -21,18 +20,6 @@ typedef struct training {
     bool number;   /* the rate is one, and no input */
 } training;
 
-/* Numbers that need rounding. */
-static double number(int64_t i) { return sin((double)(i * 37 % 1001)) / 3; }
-
-static void fill(muster_dtype dtype, void *memory, int64_t count, int64_t first) {
-    for (int64_t i = 0; i < count; i++) {
-        if (dtype == MUSTER_F64)
-            ((double *)memory)[i] = number(first + i);
-        else
-            ((float *)memory)[i] = (float)number(first + i);
-    }
-}
-
 /* mean((tanh(x @ w + b) @ v)^2) over all rows. */
 static void open_training(training *t, const char *devices, muster_dtype dtype, muster_update_rule rule, int32_t unfused) {
     static double memory[INPUTS * HIDDEN];
@@ -47,7 +34,7 @@ static void open_training(training *t, const char *devices, muster_dtype dtype, 
     options.devices = devices;
     assert_ok(muster_runtime_open(&options, &t->runtime));
     for (int32_t i = 0; i < PARAMETERS; i++) {
-        fill(dtype, memory, counts[i], 1000 * i);
+        graph_fill(dtype, memory, counts[i], 1000 * i);
         assert_ok(muster_variable_create(t->runtime, names[i], muster_tensor_make(dtype, memory, i ? 1 : 2, shapes[i]), &t->variables[i]));
     }
     assert_ok(muster_graph_create(t->runtime, "training", &graph));
@@ -74,7 +61,7 @@ static void open_training(training *t, const char *devices, muster_dtype dtype, 
 static double train(const training *t, muster_dtype dtype) {
     double x[ROWS * INPUTS], loss = 0, rate = 0;
     float loss32;
-    fill(dtype, x, ROWS * INPUTS, 5);
+    graph_fill(dtype, x, ROWS * INPUTS, 5);
     if (dtype == MUSTER_F64)
         rate = 0.01;
     else
@@ -93,7 +80,6 @@ static double train(const training *t, muster_dtype dtype) {
 static int64_t read_all(const training *t, muster_dtype dtype, char *memory) {
     const int64_t size = (int64_t)muster_dtype_size(dtype);
     int64_t at = 0;
-    int32_t states;
     for (int32_t i = 0; i < PARAMETERS; i++) {
         const int64_t shape[] = {i ? counts[i] : INPUTS, HIDDEN};
         assert_ok(muster_variable_get_whole(t->variables[i], muster_tensor_make(dtype, memory + at, i ? 1 : 2, shape)));
@@ -103,15 +89,7 @@ static int64_t read_all(const training *t, muster_dtype dtype, char *memory) {
             assert_memory_equal(memory + at, memory + at - counts[i] * size, (size_t)(counts[i] * size));
         }
     }
-    assert_ok(muster_function_state_count(t->function, &states));
-    for (int32_t s = 0; s < states; s++) {
-        muster_state_description state;
-        muster_state_description_init(&state);
-        assert_ok(muster_function_state_describe(t->function, s, &state));
-        const muster_tensor value = muster_tensor_make(state.dtype, memory + at, state.ndim, state.shape);
-        assert_ok(muster_function_state_get(t->function, state.variable, state.name, value));
-        at += muster_tensor_bytes(value);
-    }
+    at += graph_states_get(t->function, memory + at);
     return at;
 }
 

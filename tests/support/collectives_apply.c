@@ -227,7 +227,7 @@ muster_status apply_enter(apply_rank *a, muster_communicator *communicator) {
     return mst_worker_all_reduce_apply(a->worker, communicator, &request);
 }
 
-/* Of the phase SUM: elements, of which the function must not write the parameters. */
+/* Counts the elements of the phase SUM. The function gets no address of a parameter there. */
 static muster_status visit(void *context, muster_worker *worker, const mst_apply_part *part) {
     apply_rank *a = context;
     if (worker != a->worker || part->before || part->after || !part->gradient)

@@ -1,5 +1,6 @@
 #include "graph_fixture.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <unistd.h>
@@ -40,4 +41,29 @@ char *graph_dump_text(muster_function *function) {
     const size_t length = fread(text, 1, MOST - 1, dump);
     assert_true(length > 0 && length < MOST - 1 && fclose(dump) == 0 && unlink(path) == 0);
     return text;
+}
+
+void graph_fill(muster_dtype dtype, void *memory, int64_t count, int64_t first) {
+    for (int64_t i = 0; i < count; i++) {
+        const double number = sin((double)((first + i) * 37 % 1001)) / 3;
+        if (dtype == MUSTER_F64)
+            ((double *)memory)[i] = number;
+        else
+            ((float *)memory)[i] = (float)number;
+    }
+}
+
+int64_t graph_states_get(muster_function *function, char *memory) {
+    int32_t states;
+    int64_t at = 0;
+    assert_ok(muster_function_state_count(function, &states));
+    for (int32_t s = 0; s < states; s++) {
+        muster_state_description state;
+        muster_state_description_init(&state);
+        assert_ok(muster_function_state_describe(function, s, &state));
+        const muster_tensor value = muster_tensor_make(state.dtype, memory + at, state.ndim, state.shape);
+        assert_ok(muster_function_state_get(function, state.variable, state.name, value));
+        at += muster_tensor_bytes(value);
+    }
+    return at;
 }

@@ -4,6 +4,7 @@
 
 #include "base_check.h"
 #include "muster/graph.h"
+#include "muster/rule.h"
 
 muster_runtime *graph_runtime(const char *devices);
 /* For cmocka_run_group_tests: *state is a runtime of one CPU device. */
@@ -14,6 +15,10 @@ muster_expr *apply(muster_graph *graph, const char *operation, muster_expr *cons
                    const muster_attribute *attributes);
 /* The dump of a compiled function, which the caller frees. */
 char *graph_dump_text(muster_function *function);
+/* Numbers that need rounding, from number `first` of them on. dtype: f32 or f64. */
+void graph_fill(muster_dtype dtype, void *memory, int64_t count, int64_t first);
+/* Copies the states of a compiled function to `memory`, one behind the other; their bytes. */
+int64_t graph_states_get(muster_function *function, char *memory);
 #define APPLY(graph, operation, ...)                             \
     apply(graph, operation, (muster_expr *const[]){__VA_ARGS__}, \
           (int32_t)(sizeof((muster_expr *const[]){__VA_ARGS__}) / sizeof(muster_expr *)), NULL)

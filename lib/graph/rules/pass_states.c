@@ -1,4 +1,4 @@
-/* Of the states that a pass updates, each device keeps the elements that it updates. */
+/* The states of rules in a pass. Each device has memory only for the elements that it updates. */
 #include "pass_private.h"
 #include "variable_impl.h"
 
