@@ -1,0 +1,106 @@
+/* The processes of a launch, and the rounds in which they agree. A runtime of one process has no
+ * mst_nodes: its pointer is NULL, and nothing here runs.
+ *
+ * Every process has ranks [first[p], first[p + 1]) of the whole. Inside the library `rank` of a
+ * worker or a pool stays its number in the process; public functions and messages add first[p]. */
+#ifndef MST_NODES_IMPL_H
+#define MST_NODES_IMPL_H
+
+#include "muster/communicator.h"
+#include "muster/runtime.h"
+#include "wire_impl.h"
+
+enum { MST_HOST_TEXT = 64, MST_PROCESS_TEXT = 96 };
+
+typedef struct mst_nodes {
+    mst_wire *wire;
+    int32_t process, processes;
+    int32_t *first;    /* [processes + 1] the first rank of each process; the last entry is the number of all ranks */
+    int32_t hosts;     /* their number; hosts are numbered by their smallest process */
+    int32_t *host_of;  /* [processes] the number of each process's host */
+    char (*host_names)[MST_HOST_TEXT]; /* [hosts] */
+    int32_t local, locals; /* this process among the processes of its host, in their order */
+    int64_t warn_after_ns, fail_after_ns; /* negative: never; of rounds outside of calls, and of calls without deadlines of their own */
+    bool lost; /* a process has ended: the runtime can only be closed */
+    struct mst_rounds *rounds; /* rounds.c */
+    struct mst_slabs *slabs;   /* the memory that the wire reads and writes */
+} mst_nodes;
+
+static inline int32_t mst_nodes_total(const mst_nodes *nodes) { return nodes->first[nodes->processes]; }
+static inline int32_t mst_nodes_first(const mst_nodes *nodes) { return nodes->first[nodes->process]; }
+/* The process that has the rank. */
+int32_t mst_nodes_process_of(const mst_nodes *nodes, int32_t rank);
+/* "process 2 (host c)". Returns text. */
+const char *mst_nodes_process_text(const mst_nodes *nodes, int32_t process, char text[MST_PROCESS_TEXT]);
+
+/* ---- rounds: all processes take part in the same order ----
+ * The thread that has entered the pool calls them, outside of a run. */
+
+enum { MST_ROUND_BYTES = 4096, MST_ROUND_TEXT = 200 };
+typedef struct mst_round {
+    const char *where; /* the public function, for messages; a literal */
+    /* What this process is about to do, as messages name it: "function 'train'". */
+    char text[MST_ROUND_TEXT];
+    uint64_t signature; /* processes with different signatures make different calls, which is refused */
+    /* Of this process: OK, or why it refuses or has failed; then its message is the thread's last
+     * error, and rank is the rank that failed, or -1. */
+    muster_status status;
+    int32_t rank;
+    /* Bytes that all processes get: payload_bytes of each, the same number everywhere. `all`
+     * becomes [processes][payload_bytes], valid until the next round. */
+    const void *payload;
+    int32_t payload_bytes; /* 0 to MST_ROUND_BYTES */
+    const void *all;
+} mst_round;
+
+/* Before a call touches anything: do all processes make the same call, and does none refuse it? All
+ * return the same status: OK, or that of the lowest process which refuses, with its message; or
+ * INVALID_ARGUMENT with both texts where signatures differ; or TIMEOUT naming the process that has
+ * made no call and what it did last. */
+muster_status mst_nodes_begin(mst_nodes *nodes, mst_round *round);
+/* At the end of a call that has begun: the same, and what failed anywhere fails everywhere: the
+ * lowest failing rank decides, and its message travels. After it nothing of the call is in flight.
+ * Waits for processes whose bodies have not returned. */
+muster_status mst_nodes_end(mst_nodes *nodes, mst_round *round);
+
+/* Tells the processes that wait for this one inside the call in progress that it has failed, with
+ * the thread's last error as the message. mst_nodes_end still follows. Threads: any. */
+void mst_nodes_poison(mst_nodes *nodes, muster_status status, int32_t rank);
+
+/* ---- data, after a round that all have agreed on; the same thread ----
+ * In host memory of any kind, through the slabs. Errors: NODE_LOST, TIMEOUT. */
+
+/* buffer: the concatenation of bytes[p] bytes of every process, of which this process's are there
+ * already. */
+muster_status mst_nodes_all_gather(mst_nodes *nodes, const char *where, void *buffer, const int64_t *bytes);
+/* buffer[0, count) becomes the reduction over the processes, in process order; f16 and bf16 come
+ * and go as f32. */
+muster_status mst_nodes_all_reduce(mst_nodes *nodes, const char *where, muster_reduction op, muster_dtype dtype, void *buffer,
+                                   int64_t count);
+muster_status mst_nodes_broadcast(mst_nodes *nodes, const char *where, int32_t from, void *buffer, int64_t bytes);
+
+/* ---- opening ---- */
+
+typedef struct mst_nodes_options {
+    const char *nodes; /* as in muster_runtime_options, or what the environment says instead */
+    int64_t mpi_communicator;
+    int64_t warn_after_ns, fail_after_ns;
+    int32_t on_lost;
+    void (*log)(void *user, muster_log_level level, const char *line);
+    void *log_user;
+} mst_nodes_options;
+/* First of all that opening does, before any thread and any device. Opens the wire, and finds the
+ * processes and their hosts; ranks are not known yet. *nodes stays NULL if nobody has asked for
+ * several processes, or the launch has one. Collective over the launch. */
+muster_status mst_nodes_open(const mst_nodes_options *options, mst_nodes **nodes);
+/* When the devices are open: tells the others how many ranks this process has, or why it could not
+ * open (status is not OK; the message is the thread's last error), and sets `first`.
+ * agreement: lines of "name=value" that must be equal in all processes, else opening is refused in
+ * all of them with both values. names: the names of the devices, one line each; *all_names becomes
+ * those of all ranks in order, allocated by mst_alloc. Every process that has opened calls it. */
+muster_status mst_nodes_join(mst_nodes *nodes, muster_status status, int32_t ranks, const char *agreement, const char *names,
+                             char **all_names);
+/* Tells the others, waits for them for a bounded time, and frees all. Accepts NULL. */
+void mst_nodes_close(mst_nodes *nodes);
+
+#endif

@@ -1,0 +1,37 @@
+/* The wire of a runtime: the table of functions, this process's communicator, and the lock under
+ * which the table is called. */
+#ifndef MST_WIRE_IMPL_H
+#define MST_WIRE_IMPL_H
+
+#include "muster/status.h"
+#include "wire_abi.h"
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+
+typedef struct mst_wire {
+    const muster_wire_table *table;
+    muster_wire *state;
+    int32_t process, processes;
+    /* Held for one batch of calls of the table, 50 us at most, and never while something waits. */
+    pthread_mutex_t lock;
+    _Atomic int64_t sent_bytes, sent_messages; /* for tests and the description */
+    /* Frees what the opener has made: the communicator, and MPI itself where Muster initialised it.
+     * bounded: other processes may be gone, so nothing waits for them. */
+    void (*close)(struct mst_wire *wire, bool bounded);
+    void *opener; /* of `close` */
+} mst_wire;
+
+/* A tag has a kind (5 bits) and a lane (10 bits), because 32767 is all that MPI guarantees. Lane 0
+ * belongs to the runtime: its rounds. Lane 1 belongs to the communicator of all ranks, the others
+ * to communicators that are split from it. Epochs and sequence numbers are inside the messages. */
+enum { MST_WIRE_LANES = 1024, MST_WIRE_KINDS = 32 };
+static inline int32_t mst_wire_tag(int32_t lane, int32_t kind) { return lane * MST_WIRE_KINDS + kind; }
+
+/* For tests: instead of MPI, this opens the wire of the runtime that the calling thread opens.
+ * Returns false if this runtime is to have no wire. NULL: none. */
+typedef bool (*mst_wire_test_opener)(mst_wire **wire);
+extern mst_wire_test_opener mst_wire_test_open;
+
+#endif
