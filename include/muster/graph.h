@@ -167,7 +167,8 @@ typedef struct muster_graph_options {
      * need are divided into buckets of at least so many bytes, in the order in which the steps make
      * them; for the first bucket a 25th of that is enough. The exchange of a bucket overlaps with
      * the steps that make the others. Negative: the exchange begins after the last step. The
-     * results are the same bits. 0: 25 MiB. */
+     * results are the same bits; those of clipped gradients are the same but for the rounding of
+     * their norm. 0: 25 MiB. */
     int64_t bucket_bytes;
     /* 1: with MUSTER_ONE_DEVICE on several devices each bucket of parameters is updated as soon
      * as its gradients are there and no later step reads its parameters, so that their new values

@@ -3,10 +3,12 @@
 #include "base_check.h"
 #include "device_impl.h"
 #include "graph_fixture.h"
+#include "muster/expr.h"
 #include "muster/rule.h"
 #include "runtime_impl.h"
 #include "sim.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -63,6 +65,8 @@ typedef struct way {
     int64_t bucket_bytes;
     int32_t eager;
     bool reads_late; /* steps behind the gradients read the last weight and its gradient */
+    double clip;     /* the norm of the gradients; 0: any */
+    bool limits;     /* each element of some gradients is clipped */
 } way;
 
 typedef struct training {
@@ -113,6 +117,8 @@ static void open_training(training *t, muster_update_rule rule, const way *way) 
         rule_options.rate = APPLY(graph, "sigmoid", APPLY(graph, "sum", gradients[PARAMETERS - 4]));
     else
         rule_options.learning_rate = 0.01;
+    rule_options.clip_norm = way->clip;
+    for (int32_t p = 0; p < PARAMETERS && way->limits; p += 3) gradients[p] = muster_expr_clip(gradients[p], -1e-3, 1e-3);
     assert_ok(muster_graph_minimise(graph, parameters, gradients, PARAMETERS, rule, &rule_options));
     assert_ok(muster_graph_output(graph, "loss", loss, MUSTER_AUTO));
     assert_ok(muster_variable_create(t->runtime, "note", muster_tensor_make(MUSTER_F32, &(float){0}, 0, NULL), &t->note));
@@ -188,8 +194,14 @@ static const struct {
                 {"cuda:3", "nccl", true},
                 {"cuda:3", "staged", false},
                 {"host:3", NULL, false}};
-static const way ways[] = {{1000, 0, true}, {1, 0, true}, {1 << 30, 0, true}, {0, 0, true},
-                           {1000, 1, true}, {1, 1, true}, {-1, 1, true},      {0, 1, true}};
+static const way ways[] = {{.bucket_bytes = 1000, .reads_late = true},
+                           {.bucket_bytes = 1, .reads_late = true},
+                           {.bucket_bytes = 1 << 30, .reads_late = true},
+                           {.reads_late = true},
+                           {.bucket_bytes = 1000, .eager = 1, .reads_late = true},
+                           {.bucket_bytes = 1, .eager = 1, .reads_late = true},
+                           {.bucket_bytes = -1, .eager = 1, .reads_late = true},
+                           {.eager = 1, .reads_late = true}};
 enum { MACHINES = sizeof machines / sizeof *machines, WAYS = sizeof ways / sizeof *ways };
 
 static void every_way_gives_the_bits_of_one_exchange(void **state) {
@@ -198,7 +210,8 @@ static void every_way_gives_the_bits_of_one_exchange(void **state) {
     (void)state;
     for (int32_t m = 0; m < MACHINES; m++) {
         const muster_update_rule rule = m % 2 ? MUSTER_SGD : MUSTER_ADAM;
-        const int64_t bytes = train_so(machines[m].devices, machines[m].algorithm, rule, &(way){-1, 0, true}, expected);
+        const int64_t bytes =
+            train_so(machines[m].devices, machines[m].algorithm, rule, &(way){.bucket_bytes = -1, .reads_late = true}, expected);
         assert_int_equal(atomic_load(&begun), 0);
         assert_int_equal(atomic_load(&beside), 0);
         for (int32_t w = 0; w < WAYS; w++, cases++) {
@@ -221,6 +234,41 @@ static void every_way_gives_the_bits_of_one_exchange(void **state) {
     }
     assert_int_equal(cases, MACHINES * WAYS);
     assert_true(overlapped >= 6);
+}
+
+/* ---- clipping ---- */
+
+enum { CLIPS = 3 };
+static const double norms[CLIPS] = {0.01, 1e6, 0}; /* of gradients with larger norms, with smaller ones; 0: elements are clipped */
+
+/* The norm is a sum over the parts that a device has, which rounds otherwise in other buckets: the
+ * numbers are close. A norm below the limit, and limits of elements, leave the bits. */
+static void check_clipped(const float *expected, const float *received, int64_t count, double norm) {
+    double distance = 0;
+    for (int64_t i = 0; i < count; i++) distance = fmax(distance, fabs((double)expected[i] - (double)received[i]));
+    if (norm == norms[0] ? !(distance < 1e-6) : memcmp(expected, received, (size_t)count * 4) != 0)
+        fail_msg("norm %g: differs by %g from one exchange", norm, distance);
+}
+
+static void clipped_gradients_are_summed_in_buckets(void **state) {
+    static float unclipped[MOST], expected[MOST], received[MOST];
+    int32_t cases = 0;
+    (void)state;
+    for (int32_t m = 0; m < MACHINES; m++) {
+        const char *devices = machines[m].devices, *algorithm = machines[m].algorithm;
+        train_so(devices, algorithm, MUSTER_MOMENTUM, &(way){.bucket_bytes = -1}, (char *)unclipped);
+        for (int32_t c = 0; c < CLIPS; c++, cases++) {
+            way w = {.bucket_bytes = -1, .clip = norms[c], .limits = norms[c] == 0};
+            const int64_t bytes = train_so(devices, algorithm, MUSTER_MOMENTUM, &w, (char *)expected);
+            assert_int_equal(atomic_load(&begun), 0);
+            assert_int_equal(memcmp(unclipped, expected, (size_t)bytes) == 0, c == 1); /* others are clipped */
+            w.bucket_bytes = cases % 2 ? 1 : 1000;
+            assert_int_equal(train_so(devices, algorithm, MUSTER_MOMENTUM, &w, (char *)received), bytes);
+            if (machines[m].overlaps) assert_true(atomic_load(&begun) >= 2 * DEVICES * STEPS);
+            check_clipped(expected, received, bytes / 4, norms[c]);
+        }
+    }
+    assert_int_equal(cases, MACHINES * CLIPS);
 }
 
 /* ---- refusals ---- */
@@ -248,10 +296,10 @@ static void compile_refused(double clip, const way *way, muster_status code, con
 
 static void clipped_gradients_and_other_numbers_are_refused(void **state) {
     (void)state;
-    compile_refused(2.5, &(way){0, 1, false}, MUSTER_UNSUPPORTED,
+    compile_refused(2.5, &(way){.eager = 1}, MUSTER_UNSUPPORTED,
                     "eager_updates: expected gradients that are not clipped, since the norm needs all of them before the first update, "
                     "received a clip_norm of 2.5");
-    compile_refused(0, &(way){0, 2, false}, MUSTER_INVALID_ARGUMENT, "eager_updates: expected 0 or 1, received 2");
+    compile_refused(0, &(way){.eager = 2}, MUSTER_INVALID_ARGUMENT, "eager_updates: expected 0 or 1, received 2");
 }
 
 int main(void) {
@@ -259,6 +307,7 @@ int main(void) {
     setenv("MUSTER_CACHE_DIR", cache, 1);
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_way_gives_the_bits_of_one_exchange),
+        cmocka_unit_test(clipped_gradients_are_summed_in_buckets),
         cmocka_unit_test(clipped_gradients_and_other_numbers_are_refused),
     };
     const int failed = cmocka_run_group_tests(tests, NULL, NULL);

@@ -84,8 +84,10 @@ enum { UPDATED = 3 };
 typedef struct step {
     muster_runtime *runtime;
     muster_function *function;
-    muster_variable *variables[UPDATED];                /* w and v by one pass each, since their dtypes differ; calls by an update */
+    muster_variable *variables[UPDATED]; /* w and v by one pass each, since their dtypes differ; calls by an update */
+    bool clipped;
     int32_t devices, exchanges, passes[2], end_of_body; /* the latter: which of the exchanges */
+    int32_t sums;                                       /* the first exchange of the pass: with clipped gradients not that which writes */
 } step;
 
 static float start_w[COLUMNS * HIDDEN] = {1, 2, 3, 4, 0.5f, -1, 0.25f, 2, -3, 1, 0, 1}, start_calls = 7, large[LARGE];
@@ -105,6 +107,7 @@ static void step_build(step *s, muster_graph *g) {
     assert_ok(muster_gradient(loss, p, 2, d));
     muster_rule_options_init(&rule);
     rule.learning_rate = 0.1;
+    rule.clip_norm = s->clipped ? 0.01 : 0;
     assert_ok(muster_graph_minimise(g, p, d, 2, MUSTER_MOMENTUM, &rule));
     assert_ok(muster_graph_update(g, s->variables[2], muster_expr_parse(g, "c + 1", "c", calls), MUSTER_AUTO));
     assert_ok(muster_graph_output(g, "loss", loss, MUSTER_AUTO));
@@ -180,7 +183,7 @@ static void step_open(step *s, const char *devices) {
 /* The exchanges of a call without a fault, and which of them are the passes; *expected: what the
  * call leaves. */
 static void step_learn(step *s, values *start, values *expected) {
-    int32_t found = 0;
+    int32_t found = 0, passes[4];
     mst_rendezvous_test_hook = hook;
     assert_ok(step_call(s)); /* the first one allocates */
     reset(s);
@@ -192,10 +195,14 @@ static void step_learn(step *s, values *start, values *expected) {
     assert_true(s->end_of_body < s->exchanges);
     for (int32_t e = 0; e < s->exchanges; e++)
         if (collectives[e] == MST_ALL_REDUCE_APPLY) {
-            assert_true(found < 2);
-            s->passes[found++] = e;
+            assert_true(found < 4);
+            passes[found++] = e;
         }
-    assert_int_equal(found, 2);
+    /* with clipped gradients: the sums of both, the squares of their norm, the ends of both */
+    assert_int_equal(found, s->clipped ? 4 : 2);
+    s->sums = passes[0];
+    memcpy(s->passes, &passes[found - 2], sizeof s->passes);
+    assert_int_equal(s->passes[0] - s->sums, s->clipped ? 3 : 0);
     assert_true(s->passes[0] > 0 && s->passes[1] < s->exchanges - 1);
     *expected = values_of(s);
     assert_int_not_equal(memcmp(expected->w, start->w, sizeof start->w), 0);
@@ -290,45 +297,56 @@ static int32_t check_fault(const step *s, const values *expected, kind k, int32_
  * wait. A rank that leaves out the pass alone succeeds as if it had made it. */
 static bool is_possible(const step *s, kind k, int32_t exchange) {
     const int32_t collective = collectives[exchange];
-    if (k == RETURNS) return collective != MST_END_OF_BODY && collective != MST_ALL_REDUCE_APPLY;
+    if (k == RETURNS) return collective != MST_END_OF_BODY && (collective != MST_ALL_REDUCE_APPLY || exchange < s->passes[0]);
     return !is_slow(k) || exchange < s->end_of_body;
 }
 
-/* Every fault, or one of `sample`. */
-static int32_t try_faults(const char *devices, bool slow, int32_t sample) {
+/* Every fault, or one of `sample`; with clipped gradients those of the pass. */
+static int32_t try_faults(const char *devices, bool clipped, bool slow, int32_t sample) {
     int32_t struck = 0, number = (int32_t)(test_seed() % 1000);
     values start, expected;
-    step s = {0};
+    step s = {.clipped = clipped};
     step_open(&s, devices);
     step_learn(&s, &start, &expected);
-    for (int32_t e = 0; e < s.exchanges; e++)
+    for (int32_t e = clipped ? s.sums : 0; e < (clipped ? s.passes[1] + 1 : s.exchanges); e++)
         for (int32_t rank = 0; rank < s.devices; rank++)
             for (kind k = FAILS; k < KINDS; k++)
                 if (slow == is_slow(k) && is_possible(&s, k, e) && number++ % sample == 0) struck += check_fault(&s, &expected, k, rank, e);
     mst_rendezvous_test_hook = NULL;
     assert_ok(muster_runtime_close(s.runtime));
-    print_message("%s: %d exchanges, %d faults\n", devices, (int)s.exchanges, (int)struck);
+    print_message("%s%s: %d exchanges, %d faults\n", devices, clipped ? ", clipped" : "", (int)s.exchanges, (int)struck);
     return struck;
 }
 
 static void every_exchange_fails_in_every_way(void **state) {
     (void)state;
     const int32_t sample = test_is_full() ? 1 : on_gpus() ? 11 : 1;
-    assert_true(try_faults("host:2", false, sample) >= 40 / sample);
-    assert_true(try_faults("host:3", false, sample) >= 60 / sample);
+    assert_true(try_faults("host:2", false, false, sample) >= 40 / sample);
+    assert_true(try_faults("host:3", false, false, sample) >= 60 / sample);
 }
 
 static void every_exchange_is_kept_waiting(void **state) {
     (void)state;
     const int32_t sample = test_is_full() ? 1 : on_gpus() ? 11 : 3;
-    assert_true(try_faults("host:2", true, sample) >= 12 / sample);
-    assert_true(try_faults("host:3", true, sample) >= 18 / sample);
+    assert_true(try_faults("host:2", false, true, sample) >= 12 / sample);
+    assert_true(try_faults("host:3", false, true, sample) >= 18 / sample);
+}
+
+/* Devices have summed their portions, and none has written a parameter. */
+static void the_phases_of_a_clipped_pass_fail_and_are_kept_waiting(void **state) {
+    (void)state;
+    const int32_t sample = test_is_full() ? 1 : on_gpus() ? 7 : 1;
+    assert_true(try_faults("host:2", true, false, sample) >= 44 / sample);
+    assert_true(try_faults("host:3", true, false, sample) >= 66 / sample);
+    assert_true(try_faults("host:2", true, true, sample) >= 12 / sample);
+    assert_true(try_faults("host:3", true, true, sample * 2) >= 9 / sample);
 }
 
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_exchange_fails_in_every_way),
         cmocka_unit_test(every_exchange_is_kept_waiting),
+        cmocka_unit_test(the_phases_of_a_clipped_pass_fail_and_are_kept_waiting),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
