@@ -7,23 +7,22 @@
 #define MST_NODES_IMPL_H
 
 #include "muster/communicator.h"
-#include "muster/runtime.h"
-#include "wire_impl.h"
+#include "wire/wire_impl.h"
 
 enum { MST_HOST_TEXT = 64, MST_PROCESS_TEXT = 96 };
 
 typedef struct mst_nodes {
     mst_wire *wire;
     int32_t process, processes;
-    int32_t *first;    /* [processes + 1] the first rank of each process; the last entry is the number of all ranks */
-    int32_t hosts;     /* their number; hosts are numbered by their smallest process */
-    int32_t *host_of;  /* [processes] the number of each process's host */
-    char (*host_names)[MST_HOST_TEXT]; /* [hosts] */
-    int32_t local, locals; /* this process among the processes of its host, in their order */
+    int32_t *first;                       /* [processes + 1] the first rank of each process; the last entry is the number of all ranks */
+    int32_t hosts;                        /* their number; hosts are numbered by their smallest process */
+    int32_t *host_of;                     /* [processes] the number of each process's host */
+    char (*host_names)[MST_HOST_TEXT];    /* [hosts] */
+    int32_t local, locals;                /* this process among the processes of its host, in their order */
     int64_t warn_after_ns, fail_after_ns; /* negative: never; of rounds outside of calls, and of calls without deadlines of their own */
-    bool lost; /* a process has ended: the runtime can only be closed */
-    struct mst_rounds *rounds; /* rounds.c */
-    struct mst_slabs *slabs;   /* the memory that the wire reads and writes */
+    bool lost;                            /* a process has ended: the runtime can only be closed */
+    struct mst_rounds *rounds;            /* rounds.c */
+    struct mst_slabs *slabs;              /* the memory that the wire reads and writes */
 } mst_nodes;
 
 static inline int32_t mst_nodes_total(const mst_nodes *nodes) { return nodes->first[nodes->processes]; }

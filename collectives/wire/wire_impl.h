@@ -4,7 +4,7 @@
 #define MST_WIRE_IMPL_H
 
 #include "muster/status.h"
-#include "wire_abi.h"
+#include "wire/wire_abi.h"
 
 #include <pthread.h>
 #include <stdatomic.h>
@@ -33,5 +33,13 @@ static inline int32_t mst_wire_tag(int32_t lane, int32_t kind) { return lane * M
  * Returns false if this runtime is to have no wire. NULL: none. */
 typedef bool (*mst_wire_test_opener)(mst_wire **wire);
 extern mst_wire_test_opener mst_wire_test_open;
+
+/* ---- wire.c: functions of the table, counted, and their errors. The caller holds the lock. ---- */
+
+/* send, or send_matched. Returns what the table does. */
+int32_t mst_wire_send(mst_wire *wire, const void *from, int64_t bytes, int32_t to, int32_t tag, bool matched, muster_wire_request *request);
+/* After MUSTER_WIRE_ERROR: makes "<what>: <the words of the wire>" the thread's last error. Returns
+ * SYSTEM. */
+muster_status mst_wire_error(const mst_wire *wire, const char *what);
 
 #endif

@@ -109,12 +109,13 @@ def check_private(cc, modules):
 
 
 def check_names(modules):
-    """The suffix says who may include a header: _impl.h every module to the right, _private.h its own module alone."""
+    """The suffix says who may include a header: _impl.h every module to the right, _private.h its own module alone. _abi.h is as _impl.h, and
+    is also compiled by programs that are installed beside the library."""
     wrong = 0
     for module in modules:
         for header in module.exported:
-            if not header.startswith("muster/") and not header.endswith("_impl.h") and not is_template(header):
-                print(f"module {module.name}: {header} is exported: expected the name <file>_impl.h")
+            if not header.startswith("muster/") and not header.endswith(("_impl.h", "_abi.h")) and not is_template(header):
+                print(f"module {module.name}: {header} is exported: expected the name <file>_impl.h or <file>_abi.h")
                 wrong += 1
         for header in module.private:
             if not header.endswith("_private.h") and not is_template(header):
