@@ -20,6 +20,7 @@ typedef enum mst_kind {
     MST_KIND_CONTROL,     /* poison, questions and answers: to whoever waits (control.c) */
     MST_KIND_DATA,        /* schedules: towards the result */
     MST_KIND_RESULT,      /* schedules: the way back, where it would be mistaken for DATA */
+    MST_KIND_CREDIT,      /* schedules: the root of a gather has room */
     MST_KIND_READY,       /* messages between ranks: the receiver is there */
     MST_KIND_MESSAGE,     /* messages between ranks: what is sent */
     MST_KIND_SPLIT,       /* what a split exchanges beside its arrivals */
