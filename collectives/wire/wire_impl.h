@@ -41,5 +41,10 @@ int32_t mst_wire_send(mst_wire *wire, const void *from, int64_t bytes, int32_t t
 /* After MUSTER_WIRE_ERROR: makes "<what>: <the words of the wire>" the thread's last error. Returns
  * SYSTEM. */
 muster_status mst_wire_error(const mst_wire *wire, const char *what);
+/* Instead of mst_free, for memory that the wire may still read or write because something was given
+ * up: it stays until the process ends. Threads: any. */
+void mst_wire_keep(void *block);
+/* How many blocks are kept so. Threads: any. */
+int64_t mst_wire_kept(void);
 
 #endif
