@@ -37,11 +37,11 @@ static struct {
 } fault;
 static int32_t entered[DEVICES], collectives[EXCHANGES];
 
-/* By few long sleeps: a thread that wakes up often uses the time of its core, and then counts as
- * one that computes, which no deadline ends. */
+/* By few long sleeps, and without a measurement of the pace between them: a thread that uses the
+ * time of its core counts as one that computes, which no deadline ends. */
 static void stand_still(const muster_worker *worker) {
-    for (int32_t i = 0; i < (int32_t)(200 * test_pace()) && !muster_worker_cancelled(worker); i++)
-        nanosleep(&(struct timespec){0, 100 * MILLISECOND}, NULL);
+    const int32_t most = (int32_t)(200 * test_pace());
+    for (int32_t i = 0; i < most && !muster_worker_cancelled(worker); i++) nanosleep(&(struct timespec){0, 100 * MILLISECOND}, NULL);
 }
 
 static bool strike(muster_worker *worker, muster_status *status) {
