@@ -1,5 +1,5 @@
-/* The simulated MPI's own collectives: the k-th that each process of a communicator begins is one. The
- * last process to come does the work. */
+/* The simulated MPI's own collectives: the k-th that each process of a communicator begins is
+ * one. The last process to come does the work. */
 #include "wire_launch_private.h"
 
 #include <string.h>
@@ -37,6 +37,16 @@ static void collectives_free_ended(wire_launch *launch, wire_comm *comm) {
     }
 }
 
+/* What the clock counts: the most that a process gets. */
+static int64_t collective_bytes(const wire_comm *comm, const wire_collective *collective) {
+    const wire_part *part = &collective->parts[0];
+    if (collective->kind == WIRE_BROADCAST) return part->count;
+    if (collective->kind == WIRE_ALL_REDUCE) return part->count * wire_type_size(part->type);
+    int64_t bytes = 0;
+    for (int32_t i = 0; i < comm->size; i++) bytes += part->counts[i];
+    return collective->kind == WIRE_REDUCE_SCATTER ? bytes * wire_type_size(part->type) : bytes;
+}
+
 int32_t wire_collective_enter(muster_wire *wire, wire_collective_kind kind, const wire_part *part, muster_wire_request *handle) {
     wire_launch *launch = wire->launch;
     wire_comm *comm = wire->comm;
@@ -45,6 +55,7 @@ int32_t wire_collective_enter(muster_wire *wire, wire_collective_kind kind, cons
     wire_request *request = wire_request_begin(wire, WIRE_COLLECTIVE, handle);
     if (!request) return wire_refuse("out of memory");
     wire->collectives++;
+    wire_clock_act(wire);
     request->collective = collective;
     const bool differs = collective->entered && collective->kind != kind;
     collective->kind = kind;
@@ -59,6 +70,7 @@ int32_t wire_collective_enter(muster_wire *wire, wire_collective_kind kind, cons
         ended->collective = NULL;
         wire_request_end(ended, error ? MUSTER_WIRE_ERROR : MUSTER_WIRE_OK, error);
     }
+    wire_clock_collective(comm, collective, error ? 0 : collective_bytes(comm, collective));
     collective->ended = true;
     launch->counts.collectives++;
     collectives_free_ended(launch, comm);

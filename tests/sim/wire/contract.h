@@ -1,5 +1,6 @@
-/* What Muster relies on in a wire: every process of it makes the same calls of this suite. Runs on any
- * table, between threads as well as between programs under mpirun, and uses nothing of the library. */
+/* What Muster relies on in a wire: every process of it makes the same calls of this suite. Runs
+ * on any table, between threads as well as between programs under mpirun, and uses nothing of
+ * the library. */
 #ifndef SIM_WIRE_CONTRACT_H
 #define SIM_WIRE_CONTRACT_H
 

@@ -1,5 +1,5 @@
-/* The contract suite: the MPI's own collectives, where the table has them. The values are small whole
- * numbers, so that every order of a sum gives the same. */
+/* The contract suite: the MPI's own collectives, where the table has them. The values are small
+ * whole numbers, so that every order of a sum gives the same. */
 #include "contract.h"
 
 #include <stdlib.h>
@@ -7,7 +7,8 @@
 
 enum { COLLECTIVES_COUNT = 300 };
 
-/* What process p brings as element i. Products stay exact in every type: all but one factor are 1. */
+/* What process p brings as element i. Products stay exact in every type: all but one factor are
+ * 1. */
 static int64_t collectives_value(int32_t operation, int32_t p, int64_t i) {
     if (operation == MUSTER_WIRE_PROD) return i % 7 == p ? 2 + i % 3 : 1;
     return (i * 3 + p * 5) % 11;

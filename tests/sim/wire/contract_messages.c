@@ -71,8 +71,8 @@ static bool messages_to_itself(wire_contract *contract) {
     return true;
 }
 
-/* A message that does not fit is an error of the receive, which says why, and writes nothing behind its
- * room. The wire goes on. */
+/* A message that does not fit is an error of the receive, which says why, and writes nothing
+ * behind its room. The wire goes on. */
 static bool messages_too_long(wire_contract *contract) {
     const muster_wire_table *table = contract->table;
     const int32_t to = (contract->rank + 1) % contract->size, from = (contract->rank - 1 + contract->size) % contract->size;

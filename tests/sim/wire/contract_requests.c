@@ -47,8 +47,8 @@ static bool requests_some(wire_contract *contract) {
     return table->cancel(contract->wire, &requests[1]) == MUSTER_WIRE_OK;
 }
 
-/* Many messages in both directions between neighbours, all in progress at once, of which the receives
- * are posted backwards by tag. */
+/* Many messages in both directions between neighbours, all in progress at once, of which the
+ * receives are posted backwards by tag. */
 static bool requests_many(wire_contract *contract) {
     const muster_wire_table *table = contract->table;
     const int32_t to = (contract->rank + 1) % contract->size, from = (contract->rank - 1 + contract->size) % contract->size;

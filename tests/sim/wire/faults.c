@@ -9,7 +9,8 @@ static void faults_drop(muster_wire *wire) {
     for (int32_t i = 0; i < launch->chunk_count * WIRE_REQUEST_CHUNK; i++) {
         wire_request *request = &launch->chunks[i / WIRE_REQUEST_CHUNK][i % WIRE_REQUEST_CHUNK];
         if (request->kind == WIRE_FREE || request->wire != wire) continue;
-        /* An eager message has left; its bytes stay readable, because the program of a test lives on. */
+        /* An eager message has left; its bytes stay readable, because the program of a test
+         * lives on. */
         wire_request_look(request);
         if (!request->done) wire_request_unlink(request);
         wire_request_free(launch, request);
@@ -52,6 +53,7 @@ void wire_launch_kill(wire_launch *launch, int32_t process) {
             }
         launch->dead[process] = true;
         launch->dead_count++;
+        wire_clock_wake_all(launch);
     }
     pthread_mutex_unlock(&launch->mutex);
 }

@@ -90,6 +90,7 @@ wire_launch *wire_launch_create(const wire_launch_options *options) {
 
 void wire_launch_destroy(wire_launch *launch) {
     if (!launch) return;
+    wire_clock_free(launch);
     wire_comms_free(launch);
     const size_t processes = (size_t)launch->options.processes;
     for (int32_t i = 0; i < launch->group_count; i++) {

@@ -13,18 +13,40 @@ void wire_message_free(wire_launch *launch, wire_message *message) {
     launch->counts.messages--;
 }
 
-/* The receive takes the message, which is in no list any more. */
-static void message_take(wire_launch *launch, wire_request *receive, wire_message *message) {
+bool wire_message_keep(wire_launch *launch, wire_message *message) {
+    if (message->bytes && !message->copy) {
+        message->copy = wire_allocate(launch, (size_t)message->bytes);
+        if (!message->copy) return false;
+        memcpy(message->copy, message->source, (size_t)message->bytes);
+    }
+    message->source = NULL;
+    if (message->send) message->send->message = NULL;
+    message->send = NULL;
+    return true;
+}
+
+void wire_message_take(wire_launch *launch, wire_request *receive, wire_message *message) {
+    if (!receive) {
+        wire_message_free(launch, message);
+        return;
+    }
     const int64_t bytes = message->bytes < receive->room ? message->bytes : receive->room;
     if (bytes) memcpy(receive->to, message->copy ? message->copy : message->source, (size_t)bytes);
     receive->status = (muster_wire_status){.from = message->from, .tag = message->tag, .bytes = message->bytes};
     const bool cut_off = message->bytes > receive->room;
     wire_request_end(receive, cut_off ? MUSTER_WIRE_ERROR : MUSTER_WIRE_OK, cut_off ? "the message is longer than its receive" : NULL);
+    wire_clock_done(receive, receive->done_at);
     if (message->send) {
         message->send->message = NULL;
         wire_request_end(message->send, MUSTER_WIRE_OK, NULL);
+        wire_clock_done(message->send, message->send->done_at);
     }
     wire_message_free(launch, message);
+}
+
+/* They match. */
+static void message_match(wire_launch *launch, wire_request *receive, wire_message *message) {
+    if (!wire_clock_match(launch, message, receive)) wire_message_take(launch, receive, message);
 }
 
 static void posted_remove(muster_wire *wire, wire_request **link) {
@@ -54,12 +76,13 @@ void wire_arrive(wire_launch *launch, wire_message *message) {
         if (receive_takes(*link, message)) {
             wire_request *receive = *link;
             posted_remove(wire, link);
-            message_take(launch, receive, message);
+            message_match(launch, receive, message);
             return;
         }
     message->next = NULL;
     *wire->unexpected_end = message;
     wire->unexpected_end = &message->next;
+    wire_clock_arrived(wire, message);
 }
 
 wire_message **wire_find(muster_wire *wire, int32_t from, int32_t tag) {
@@ -102,7 +125,9 @@ int32_t wire_send(muster_wire *wire, const void *from, int64_t bytes, int32_t to
     launch->counts.messages++;
     launch->counts.sent++;
     launch->counts.sent_bytes += bytes;
-    if (launch->options.lazy) {
+    if (launch->clock) {
+        wire_clock_send(launch, message);
+    } else if (launch->options.lazy) {
         *wire->outbox_end = message;
         wire->outbox_end = &message->next;
     } else {
@@ -119,9 +144,11 @@ int32_t wire_receive(muster_wire *wire, void *to, int64_t bytes, int32_t from, i
     request->room = bytes;
     request->from = from;
     request->tag = tag;
+    request->done_at = wire_clock_now(wire);
+    wire_clock_act(wire);
     wire_message **link = wire_find(wire, from, tag);
     if (link) {
-        message_take(launch, request, message_remove(&wire->unexpected_end, link));
+        message_match(launch, request, message_remove(&wire->unexpected_end, link));
         return MUSTER_WIRE_OK;
     }
     *wire->posted_end = request;
@@ -131,6 +158,7 @@ int32_t wire_receive(muster_wire *wire, void *to, int64_t bytes, int32_t from, i
 
 /* Takes a message out of whatever list of its receiver or sender holds it. */
 static void message_unlink(wire_message *message) {
+    if (message->aloft) return;
     muster_wire *to = &message->comm->members[message->to], *from = &message->comm->members[message->from];
     for (wire_message **link = &to->unexpected; *link; link = &(*link)->next)
         if (*link == message) {
@@ -157,10 +185,19 @@ void wire_request_unlink(wire_request *request) {
                 posted_remove(wire, link);
                 return;
             }
-    if (request->kind == WIRE_SEND && request->message) {
-        message_unlink(request->message);
-        wire_message_free(wire->launch, request->message);
+    if (request->kind == WIRE_RECEIVE && request->message) { /* its bytes were on their way */
+        request->message->receive = NULL;
         request->message = NULL;
+    }
+    if (request->kind == WIRE_SEND && request->message) {
+        wire_message *message = request->message;
+        request->message = NULL;
+        message->send = NULL;
+        message_unlink(message);
+        if (message->aloft)
+            message->dropped = true;
+        else
+            wire_message_free(wire->launch, message);
     }
     if (request->kind == WIRE_COLLECTIVE && request->collective) request->collective->parts[wire->rank].request = NULL;
 }
@@ -168,16 +205,8 @@ void wire_request_unlink(wire_request *request) {
 /* An eager send is done when its bytes are kept elsewhere, though nobody has matched it. */
 static void send_look(wire_request *request) {
     wire_message *message = request->message;
-    if (message->rendezvous) return;
-    if (message->bytes) {
-        message->copy = wire_allocate(request->wire->launch, (size_t)message->bytes);
-        if (!message->copy) return;
-        memcpy(message->copy, message->source, (size_t)message->bytes);
-    }
-    message->source = NULL;
-    message->send = NULL;
-    request->message = NULL;
-    wire_request_end(request, MUSTER_WIRE_OK, NULL);
+    if (message->rendezvous || request->done_at > wire_clock_now(request->wire)) return;
+    if (wire_message_keep(request->wire->launch, message)) wire_request_end(request, MUSTER_WIRE_OK, NULL);
 }
 
 void wire_request_look(wire_request *request) {

@@ -141,12 +141,13 @@ static int32_t table_test_one(muster_wire *wire, muster_wire_request *handle, in
     wire_request *request = wire_request_find(wire->launch, *handle);
     if (!request || request->wire != wire) return wire_refuse("test: there is no such request of this wire");
     wire_request_look(request);
-    if (!request->done || wire_chance(wire->launch)) return MUSTER_WIRE_OK;
+    if (!request->done || request->done_at > wire_clock_now(wire) || wire_chance(wire->launch)) return MUSTER_WIRE_OK;
     *done = 1;
     *handle = 0;
     if (status) *status = request->status;
     const int32_t result = request->result;
     if (result == MUSTER_WIRE_ERROR) wire_refuse("%s", request->error);
+    wire_clock_told(wire, request);
     wire_request_free(wire->launch, request);
     return result;
 }
@@ -176,6 +177,7 @@ static int32_t table_probe(muster_wire *wire, int32_t from, int32_t tag, int32_t
     int32_t result = wire_table_enter(wire);
     if (result == MUSTER_WIRE_OK) result = table_check(wire, "probe", 0, from, -1, tag);
     wire_message **link = result == MUSTER_WIRE_OK && !wire_chance(wire->launch) ? wire_find(wire, from, tag) : NULL;
+    if (link && (*link)->time > wire_clock_now(wire)) link = NULL; /* with a clock: not yet */
     if (link) {
         *there = 1;
         (*link)->probed |= from < 0;
@@ -201,7 +203,10 @@ static int32_t table_cancel(muster_wire *wire, muster_wire_request *handle) {
 
 static int32_t table_revoke(muster_wire *wire) {
     int32_t result = table_enter(wire);
-    if (result == MUSTER_WIRE_OK) wire->comm->revoked = true;
+    if (result == MUSTER_WIRE_OK) {
+        wire->comm->revoked = true;
+        wire_clock_wake_all(wire->launch);
+    }
     return wire_table_leave(wire, result);
 }
 

@@ -1,5 +1,5 @@
-/* The contract suite on the wire between threads, in all its ways; and on wires with a planted fault,
- * which it must find. */
+/* The contract suite on the wire between threads, in all its ways; and on wires with a planted
+ * fault, which it must find. */
 #include "contract.h"
 #include "wire_launch.h"
 

@@ -42,8 +42,8 @@ void wire_launch_destroy(wire_launch *launch);
 /* Valid as long as the launch. */
 const muster_wire_table *wire_launch_table(wire_launch *launch);
 
-/* From now on the calling thread is this process: for initialise, open, host and state, which name no
- * wire, and for wire_launch_open. launch NULL: it is none any more. */
+/* From now on the calling thread is this process: for initialise, open, host and state, which
+ * name no wire, and for wire_launch_open. launch NULL: it is none any more. */
 void wire_launch_join(wire_launch *launch, int32_t process);
 
 /* For mst_wire_test_open: duplicates the world, which waits until all processes have called it, and
@@ -54,16 +54,16 @@ bool wire_launch_open(mst_wire **wire);
 /* Wraps a wire that is open. NULL where memory is lacking. */
 mst_wire *wire_launch_wrap(wire_launch *launch, muster_wire *state);
 
-/* The communicator of these processes of the world, in this order, as a parent for `open`: returns its
- * Fortran handle, which is at least 1 (0 is the world), or -1. The same call in each process would
- * make another one: call it once, for all. */
+/* The communicator of these processes of the world, in this order, as a parent for `open`:
+ * returns its Fortran handle, which is at least 1 (0 is the world), or -1. The same call in each
+ * process would make another one: call it once, for all. */
 int32_t wire_launch_group(wire_launch *launch, const int32_t *processes, int32_t count);
 
 /* ---- faults: from any thread ---- */
 
-/* The process has ended: it calls nothing any more. What it has sent arrives, but for what a rendezvous
- * or `lazy` still holds. With fault_tolerance the requests of others that need it end with
- * MUSTER_WIRE_LOST, as do their receives from any process; without it they are never done. */
+/* The process has ended: it calls nothing any more. What it has sent arrives, but for what a
+ * rendezvous or `lazy` still holds. With fault_tolerance the requests of others that need it end
+ * with MUSTER_WIRE_LOST, as do their receives from any process; without it they are never done. */
 void wire_launch_kill(wire_launch *launch, int32_t process);
 /* Messages between the two are held until the cut is healed, in both directions. */
 void wire_launch_cut(wire_launch *launch, int32_t one, int32_t other);

@@ -14,12 +14,17 @@ typedef struct wire_collective wire_collective;
 struct wire_message {
     wire_message *next;
     wire_comm *comm;
-    const void *source; /* the sender's memory, until its request is done */
-    void *copy;         /* then: memory of its own */
-    wire_request *send; /* in progress; NULL: done */
+    const void *source;    /* the sender's memory, until its request is done */
+    void *copy;            /* then: memory of its own */
+    wire_request *send;    /* in progress; NULL: done */
+    wire_message *flying;  /* with a clock: the next one that is on its way */
+    wire_request *receive; /* with a clock: has matched it, and waits for its bytes */
     int64_t bytes;
     int64_t time; /* with a clock: of its next event */
     int32_t from, to, tag;
+    bool asks;       /* with a clock: the bytes follow when it is matched */
+    bool aloft;      /* with a clock: an event or the list of flying ones has it */
+    bool dropped;    /* and is to free it */
     bool rendezvous; /* the send is done when it is matched */
     bool probed;     /* was found for a receive from any process, which will get it */
     bool aged;       /* in an outbox: its sender has called the table since */
@@ -127,6 +132,11 @@ wire_message **wire_find(muster_wire *wire, int32_t from, int32_t tag);
 /* The message is at its receiver now. */
 void wire_arrive(wire_launch *launch, wire_message *message);
 void wire_message_free(wire_launch *launch, wire_message *message);
+/* The receive gets the message, which is in no list any more. receive NULL: has been cancelled. */
+void wire_message_take(wire_launch *launch, wire_request *receive, wire_message *message);
+/* The message keeps its bytes by itself; its send does not know it any more. False: out of
+ * memory. */
+bool wire_message_keep(wire_launch *launch, wire_message *message);
 /* Takes back what a request has left in lists. */
 void wire_request_unlink(wire_request *request);
 /* What the request needs is gone: it ends with MUSTER_WIRE_LOST. */
@@ -167,10 +177,27 @@ const char *wire_collective_do(wire_launch *launch, const wire_comm *comm, wire_
 void wire_reduce(int32_t type, int32_t operation, void *to, const void *from, int64_t count);
 int32_t wire_type_size(int32_t type);
 
+/* ---- clock.c: without a clock they do nothing ---- */
+void wire_clock_free(wire_launch *launch);
+int64_t wire_clock_now(const muster_wire *wire);
+/* The process has done something. */
+void wire_clock_act(muster_wire *wire);
+/* The process is told that the request is done. */
+void wire_clock_told(muster_wire *wire, const wire_request *request);
+void wire_clock_done(wire_request *request, int64_t time);
+/* The process that looks for messages may want to know. */
+void wire_clock_arrived(const muster_wire *wire, const wire_message *message);
+void wire_clock_send(wire_launch *launch, wire_message *message);
+/* True: the bytes follow, and wire_message_take with them. */
+bool wire_clock_match(wire_launch *launch, wire_message *message, wire_request *receive);
+/* Everybody looks at what has changed. */
+void wire_clock_wake_all(wire_launch *launch);
+void wire_clock_collective(const wire_comm *comm, const wire_collective *collective, int64_t bytes);
+
 /* ---- table.c ---- */
 void wire_table_fill(wire_launch *launch);
-/* Locks the launch for a call: OK if messages may go through the wire, because all have opened it, and
- * nobody has revoked it. wire_table_leave follows in any case, and returns `result`. */
+/* Locks the launch for a call: OK if messages may go through the wire, because all have opened
+ * it, and nobody has revoked it. wire_table_leave follows in any case, and returns `result`. */
 int32_t wire_table_enter(muster_wire *wire);
 int32_t wire_table_leave(muster_wire *wire, int32_t result);
 
