@@ -15,7 +15,7 @@ muster_status mst_entrance_open(mst_entrance *e, const char *where, muster_worke
     *e = (mst_entrance){where, worker, communicator, mst_communicator_rank(communicator, worker), communicator->size, "input", "output"};
     if (e->rank < 0)
         return mst_error(MUSTER_INVALID_ARGUMENT, "%s: communicator: expected one of which worker %d is a member, received another", where,
-                         worker->rank);
+                         mst_worker_public_rank(worker));
     if (worker->size == 1 && e->size > 1)
         return mst_error(MUSTER_BAD_STATE, "%s: communicator: expected one of 1 rank in a single call, received one of %d", where, e->size);
     if (__builtin_expect(!communicator->members[e->rank].group.released, 1)) return mst_worker_drain(worker);
@@ -54,7 +54,8 @@ muster_status mst_entrance_check_tensor(const mst_entrance *e, const muster_tens
     bool reachable = tensor->device == worker->rank || (tensor->device == MUSTER_DEVICE_HOST && mst_device_is_host(worker->device));
     if (!reachable)
         return mst_error(MUSTER_INVALID_ARGUMENT, "%s: %s: expected a tensor in the memory of device %d, received one of device %d",
-                         e->where, what, worker->rank, tensor->device);
+                         e->where, what, mst_worker_public_rank(worker),
+                         tensor->device == MUSTER_DEVICE_HOST ? tensor->device : mst_worker_first(worker) + tensor->device);
     if (!mst_tensor_contiguous(*tensor))
         return mst_error(MUSTER_UNSUPPORTED, "%s: %s: expected a contiguous tensor, received a strided one", e->where, what);
     return MUSTER_OK;

@@ -81,8 +81,15 @@ muster_status muster_worker_release(muster_worker *worker, muster_communicator *
 
 muster_communicator *muster_worker_communicator(muster_worker *worker) { return worker ? mst_worker_communicator(worker) : NULL; }
 
-int32_t muster_communicator_size(const muster_communicator *communicator) { return communicator ? communicator->size : -1; }
+/* Inside the library the communicator of all workers counts those of this process. */
+static bool is_world(const muster_communicator *communicator) { return communicator == communicator->world; }
+
+int32_t muster_communicator_size(const muster_communicator *communicator) {
+    if (!communicator) return -1;
+    return is_world(communicator) ? mst_pool_total(communicator->pool) : communicator->size;
+}
 
 int32_t muster_communicator_rank(const muster_communicator *communicator, const muster_worker *worker) {
-    return communicator && worker && communicator->pool == worker->pool ? mst_communicator_rank(communicator, worker) : -1;
+    if (!communicator || !worker || communicator->pool != worker->pool) return -1;
+    return mst_communicator_rank(communicator, worker) + (is_world(communicator) ? mst_pool_first(communicator->pool) : 0);
 }

@@ -40,6 +40,8 @@ void mst_pool_abort(muster_worker *worker, muster_status code) {
 
 bool mst_pool_aborted(const muster_worker *worker) { return mst_run_aborted(worker->pool, worker->epoch); }
 
+int32_t mst_pool_failed_rank(const mst_pool *pool) { return pool->options.first + mst_failure_rank(atomic_load(&pool->failure)); }
+
 muster_status mst_failure_outcome(mst_pool *pool, uint64_t epoch, int32_t size) {
     uint64_t word = atomic_load(&pool->failure);
     if (__builtin_expect(mst_failure_epoch(word) != epoch, 1)) return MUSTER_OK;
@@ -48,7 +50,7 @@ muster_status mst_failure_outcome(mst_pool *pool, uint64_t epoch, int32_t size) 
     const char *message = pool->states[rank].message;
     if (size == 1) return mst_error_restore(code, message);
     char place[32];
-    snprintf(place, sizeof place, "(rank %" PRId32 ")", rank);
+    snprintf(place, sizeof place, "(rank %" PRId32 ")", pool->options.first + rank);
     if (strstr(message, place)) return mst_error_restore(code, message); /* it names the rank already */
     return mst_error(code, "%.480s %s", message, place);
 }
@@ -60,7 +62,8 @@ void mst_report_workers(const mst_pool *pool, const char *headline) {
     for (int32_t rank = 0; rank < pool->size; rank++) {
         char last[160], line[256];
         mst_recorder_last(&pool->states[rank].worker.recorder, last, sizeof(last));
-        snprintf(line, sizeof(line), "muster:   worker %" PRId32 " on %.60s: %s", rank, pool->states[rank].worker.device->name, last);
+        snprintf(line, sizeof(line), "muster:   worker %" PRId32 " on %.60s: %s", pool->options.first + rank,
+                 pool->states[rank].worker.device->name, last);
         pool->options.log(pool->options.log_user, MUSTER_LOG_WARNING, line);
     }
     pthread_mutex_unlock(&lock);

@@ -239,7 +239,7 @@ static __attribute__((noinline)) muster_status run_together(mst_pool *pool, mst_
         if (others) report_finished(&pool->states[0], epoch);
     }
     if (others || dedicated_rank0) wait_end(pool, cold);
-    return end_run(pool, epoch, pool->size);
+    return end_run(pool, epoch, pool->total);
 }
 
 /* A call on one host device takes a few hundred instructions in all, so those of the other kinds of
@@ -252,7 +252,7 @@ muster_status mst_pool_run(mst_pool *pool, mst_task task, void *argument) {
     begin_task(&state->worker, epoch);
     run_on_host(state, task, argument);
     end_task(&state->worker);
-    return end_run(pool, epoch, 1);
+    return end_run(pool, epoch, pool->total);
 }
 
 muster_status mst_pool_run_single(mst_pool *pool, mst_task task, void *argument) {
@@ -260,6 +260,7 @@ muster_status mst_pool_run_single(mst_pool *pool, mst_task task, void *argument)
     uint64_t epoch = next_epoch(pool);
     mst_worker_state *state = &pool->states[0];
     state->worker.size = 1;
+    state->worker.total = 0;
     if (pool->dedicated_rank0) {
         wait_end(pool, hand_out(pool, epoch, task, argument, 0));
     } else {
@@ -267,6 +268,7 @@ muster_status mst_pool_run_single(mst_pool *pool, mst_task task, void *argument)
         run_task(state, epoch, task, argument);
     }
     state->worker.size = pool->size;
+    state->worker.total = pool->total;
     return end_run(pool, epoch, 1);
 }
 
@@ -278,7 +280,7 @@ muster_status mst_pool_ready(const mst_pool *pool, const char *where) {
                          "%s: expected an open runtime and an object of it, received one that has been closed or destroyed", where);
     if (current_worker)
         return mst_error(MUSTER_BAD_STATE, "%s: called inside a running function (rank %" PRId32 "); calls do not nest", where,
-                         current_worker->rank);
+                         mst_worker_public_rank(current_worker));
     if (forked(pool))
         return mst_error(MUSTER_BAD_STATE, "%s: the runtime was opened before fork and has no threads in this process", where);
     return MUSTER_OK;

@@ -11,6 +11,9 @@
 static const int64_t LEAST_DRAIN_NS = 2 * 1000000000ll;
 enum { DRAINS = 3 };
 
+/* Also outside of runs, where a worker's own numbers may not be set. */
+static int32_t public_rank(const mst_worker_state *state) { return state->worker.pool->options.first + state->worker.rank; }
+
 static double seconds(int64_t ns) { return (double)ns * 1e-9; }
 
 /* ---- while a sync waits ---- */
@@ -22,12 +25,13 @@ static const char *last_issued(const mst_worker_state *state, char text[160]) {
 static muster_status report_aborted(mst_worker_state *state) {
     const uint64_t word = atomic_load(&state->worker.pool->failure);
     return mst_error(MUSTER_ABORTED, "rank %" PRId32 " gave up waiting for its device %s because rank %" PRId32 " failed with %s",
-                     state->worker.rank, state->worker.device->name, mst_failure_rank(word), muster_status_name(mst_failure_code(word)));
+                     public_rank(state), state->worker.device->name, state->worker.pool->options.first + mst_failure_rank(word),
+                     muster_status_name(mst_failure_code(word)));
 }
 
 static muster_status late(mst_worker_state *state, int64_t waited_ns) {
     char last[160];
-    mst_error(MUSTER_TIMEOUT, "rank %" PRId32 " waited %.3g s for its device %s; it issued last: %s", state->worker.rank,
+    mst_error(MUSTER_TIMEOUT, "rank %" PRId32 " waited %.3g s for its device %s; it issued last: %s", public_rank(state),
               seconds(waited_ns), state->worker.device->name, last_issued(state, last));
     mst_pool_abort(&state->worker, MUSTER_TIMEOUT);
     return MUSTER_TIMEOUT;
@@ -36,7 +40,7 @@ static muster_status late(mst_worker_state *state, int64_t waited_ns) {
 static void warn(mst_worker_state *state, int64_t waited_ns) {
     char line[200];
     snprintf(line, sizeof(line),
-             "muster: rank %" PRId32 " has waited %.3g s for its device %.60s; the workers did last:", state->worker.rank,
+             "muster: rank %" PRId32 " has waited %.3g s for its device %.60s; the workers did last:", public_rank(state),
              seconds(waited_ns), state->worker.device->name);
     mst_report_workers(state->worker.pool, line);
     state->device_wait.warned = true;
@@ -45,7 +49,7 @@ static void warn(mst_worker_state *state, int64_t waited_ns) {
 static muster_status give_up(mst_worker_state *state, int64_t waited_ns) {
     state->device_wait.given_up = true;
     return mst_error(MUSTER_DEVICE_LOST, "device %s of rank %" PRId32 " has not finished what was issued %.3g s after its run was aborted",
-                     state->worker.device->name, state->worker.rank, seconds(waited_ns));
+                     state->worker.device->name, public_rank(state), seconds(waited_ns));
 }
 
 /* A wait begins anew with every event of the recorder: what the worker issued before it has then
@@ -126,7 +130,7 @@ static void give_up_unknown(mst_worker_state *state) {
     mst_error_save(last);
     mst_error(MUSTER_DEVICE_LOST,
               "device %.60s of rank %" PRId32 " has failed %d waits in a row, so that its work may not have ended: %.300s",
-              state->worker.device->name, state->worker.rank, DRAINS + 1, last);
+              state->worker.device->name, public_rank(state), DRAINS + 1, last);
 }
 
 /* What was issued before a wait for it was broken off may still use memory of the program, and is
@@ -225,7 +229,7 @@ muster_status mst_device_refusal(const mst_pool *pool, bool single) {
             return mst_error(MUSTER_DEVICE_LOST,
                              "device %s of rank %" PRId32
                              " has not come back from an earlier call and is not used any more: close the runtime",
-                             device->name, rank);
+                             device->name, pool->options.first + rank);
     }
     return MUSTER_OK;
 }

@@ -19,7 +19,13 @@ typedef struct mst_pool_options {
     /* pin: the CPUs of each rank's thread, kept by the caller while the pool exists; NULL: the one
      * of its device. The threads that a task starts inherit them. */
     const cpu_set_t *masks;
-    bool dedicated_rank0;                                              /* rank 0 has a thread of its own */
+    bool dedicated_rank0; /* rank 0 has a thread of its own */
+    int32_t first;        /* the public rank of worker 0: the number of workers in the processes before this one */
+    int32_t total;        /* the workers of all processes; 0: this is the only one */
+    int32_t process;      /* the number of this process */
+    /* The workers of all processes of this host, and the CPUs that they may use together; 0: those
+     * of this pool, and its CPUs. */
+    int32_t crowd, crowd_cpus;
     void (*log)(void *user, muster_log_level level, const char *line); /* never NULL */
     void *log_user;
 } mst_pool_options;
@@ -32,6 +38,9 @@ muster_status mst_pool_create(const mst_pool_options *options, mst_device *const
 /* Ends the threads and joins them. A child after fork has no such threads, and joins none. */
 void mst_pool_destroy(mst_pool *pool);
 int32_t mst_pool_size(const mst_pool *pool);
+/* What is added to the number of a worker for its public rank, and the number of these ranks. */
+int32_t mst_pool_first(const mst_pool *pool);
+int32_t mst_pool_total(const mst_pool *pool);
 muster_worker *mst_pool_worker(mst_pool *pool, int32_t rank);
 /* The options in use: spin_ns is what the pool has decided. */
 const mst_pool_options *mst_pool_settings(const mst_pool *pool);
@@ -61,6 +70,8 @@ void mst_pool_leave(mst_pool *pool);
 muster_status mst_pool_run(mst_pool *pool, mst_task task, void *argument);
 /* The same on rank 0 alone, whose worker->size is 1 meanwhile. */
 muster_status mst_pool_run_single(mst_pool *pool, mst_task task, void *argument);
+/* The public rank that decided the failure of the last run, which has failed. */
+int32_t mst_pool_failed_rank(const mst_pool *pool);
 
 /* Queues a job, a call for which no thread of the program waits. It gets the pool in the same order
  * as the threads that enter. A thread of the pool runs the job; the first job starts that thread.

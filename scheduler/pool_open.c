@@ -35,7 +35,9 @@ static void pin_worker(mst_pool *pool, mst_worker_state *state) {
 static muster_status start_thread(mst_pool *pool, int32_t rank) {
     mst_worker_state *state = &pool->states[rank];
     int error = mst_memory_refuse() ? EAGAIN : pthread_create(&state->thread, NULL, mst_pool_worker_main, state);
-    if (error) return mst_error(MUSTER_SYSTEM, "muster_runtime_open: starting the thread of rank %" PRId32 ": %s", rank, strerror(error));
+    if (error)
+        return mst_error(MUSTER_SYSTEM, "muster_runtime_open: starting the thread of rank %" PRId32 ": %s", pool->options.first + rank,
+                         strerror(error));
     pool->threads++;
     char name[16];
     snprintf(name, sizeof(name), "muster-%d", (int)(rank % 100000));
@@ -57,6 +59,8 @@ static void init_state(mst_pool *pool, int32_t rank, mst_device *device) {
     muster_worker *worker = &pool->states[rank].worker;
     worker->rank = rank;
     worker->size = pool->size;
+    worker->total = pool->total;
+    worker->first = pool->options.first;
     worker->device = device;
     worker->pool = pool;
     mst_device_watch(&pool->states[rank]);
@@ -67,14 +71,17 @@ static muster_status build(mst_pool *pool, mst_device *const *devices, int32_t c
     pool->states = mst_alloc((size_t)count * sizeof(mst_worker_state));
     if (!pool->states) return mst_out_of_memory("muster_runtime_open: the workers", (int64_t)count * (int64_t)sizeof(mst_worker_state));
     pool->size = count;
+    pool->total = pool->options.total ? pool->options.total : count;
     for (int32_t rank = 0; rank < count; rank++) init_state(pool, rank, devices[rank]);
     pool->dedicated_rank0 = pool->options.dedicated_rank0;
     pool->alone = count == 1 && !pool->dedicated_rank0 && !pool->watches;
     pool->worker_cpus = mst_alloc(sizeof(cpu_set_t));
     if (!pool->worker_cpus) return mst_out_of_memory("muster_runtime_open: the CPUs of the workers", sizeof(cpu_set_t));
     bool real_time = real_time_policy();
-    if (count > mst_topology_allowed() && !real_time) pool->yields = YIELDS;
-    if (count > mst_topology_allowed() || real_time) pool->options.spin_ns = 0;
+    const int32_t crowd = pool->options.crowd > count ? pool->options.crowd : count;
+    const int32_t allowed = pool->options.crowd ? pool->options.crowd_cpus : mst_topology_allowed();
+    if (crowd > allowed && !real_time) pool->yields = YIELDS;
+    if (crowd > allowed || real_time) pool->options.spin_ns = 0;
     mst_ticks_per_ns(); /* measured here rather than in the first call */
     return start_threads(pool);
 }
@@ -130,5 +137,7 @@ void mst_pool_destroy(mst_pool *pool) {
 }
 
 int32_t mst_pool_size(const mst_pool *pool) { return pool->size; }
+int32_t mst_pool_first(const mst_pool *pool) { return pool->options.first; }
+int32_t mst_pool_total(const mst_pool *pool) { return pool->total; }
 muster_worker *mst_pool_worker(mst_pool *pool, int32_t rank) { return &pool->states[rank].worker; }
 const mst_pool_options *mst_pool_settings(const mst_pool *pool) { return &pool->options; }

@@ -77,7 +77,7 @@ struct mst_pool {
     int64_t warn_after_ns, fail_after_ns; /* the deadlines of the run in progress */
     /* Written between runs only. */
     _Alignas(MST_CACHE_LINE) mst_worker_state *states;
-    int32_t size;
+    int32_t size, total;  /* of this process, and of all */
     int32_t threads;      /* threads that were started */
     bool dedicated_rank0; /* rank 0 has a thread of its own, too */
     bool watches;         /* some device has queues of its own */

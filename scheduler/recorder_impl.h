@@ -80,7 +80,7 @@ static inline uint64_t mst_record_begin(mst_recorder *recorder, mst_event_kind k
     return mst_record_words(recorder, name, sequence << MST_EVENT_KIND_BITS | (uint64_t)kind, bytes, bytes);
 }
 
-/* name: "send" or "recv"; peer: its rank in the pool; tag: 0 to 2^31 - 1; bytes: below 2^48. */
+/* name: "send" or "recv"; peer: its public rank; tag: 0 to 2^31 - 1; bytes: below 2^48. */
 static inline uint64_t mst_record_message_begin(mst_recorder *recorder, const char *name, uint64_t sequence, int64_t bytes, int32_t peer,
                                                 int64_t tag) {
     uint64_t sequence_kind = (sequence << MST_EVENT_TAG_BITS | (uint64_t)tag) << MST_EVENT_KIND_BITS | MST_EVENT_MESSAGE;
@@ -108,7 +108,7 @@ typedef struct mst_recorded {
     const char *name;
     int64_t bytes;
     int64_t tag;  /* of a message, with the next */
-    int32_t peer; /* rank in the pool; -1: no message */
+    int32_t peer; /* public rank; -1: no message */
     mst_event_kind kind;
 } mst_recorded;
 

@@ -126,7 +126,7 @@ static void put_trace(writer *w, const mst_trace_track *tracks, int32_t count) {
             w->process);
     put_text(w->file, program_invocation_short_name);
     fputs("}}", w->file);
-    for (int32_t r = 0; r < count; r++) put_track(w, r, &tracks[r]);
+    for (int32_t r = 0; r < count; r++) put_track(w, tracks[r].first + r, &tracks[r]);
     fprintf(w->file, "\n],\"otherData\":{\"clock\":\"CLOCK_MONOTONIC\",\"events lost\":%" PRIu64 "}}\n", w->lost);
 }
 

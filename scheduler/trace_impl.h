@@ -5,10 +5,11 @@
 
 #include "recorder_impl.h"
 
-/* One worker: its rank is the place in the list. */
+/* One worker: its rank is the place in the list, behind `first`. */
 typedef struct mst_trace_track {
     const mst_recorder *recorder;
     const char *device;
+    int32_t first;
 } mst_trace_track;
 
 /* Writes a new file beside `path` and renames it to `path`: a reader finds the old file or the

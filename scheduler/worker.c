@@ -9,8 +9,8 @@
 
 enum { SCRATCH_ALIGNMENT = 64, SCRATCH_BLOCK = 64 * 1024 };
 
-int32_t muster_worker_rank(const muster_worker *worker) { return worker ? worker->rank : -1; }
-int32_t muster_worker_size(const muster_worker *worker) { return worker ? worker->size : -1; }
+int32_t muster_worker_rank(const muster_worker *worker) { return worker ? mst_worker_public_rank(worker) : -1; }
+int32_t muster_worker_size(const muster_worker *worker) { return worker ? mst_worker_total(worker) : -1; }
 const char *muster_worker_backend(const muster_worker *worker) { return worker ? worker->device->table->backend : NULL; }
 int32_t muster_worker_cancelled(const muster_worker *worker) { return worker ? mst_pool_aborted(worker) : 0; }
 
@@ -177,7 +177,7 @@ static muster_status check_copy(const muster_worker *worker, const char *where, 
         return mst_error(MUSTER_UNSUPPORTED, "%s: host_tensor: expected contiguous elements, received strided ones", where);
     if (!on_device(worker, device_tensor))
         return mst_error(MUSTER_INVALID_ARGUMENT, "%s: device_tensor: expected memory of rank %" PRId32 ", received device %" PRId32, where,
-                         worker->rank, device_tensor.device);
+                         mst_worker_public_rank(worker), device_tensor.device);
     if (!in_host_memory(worker, host_tensor))
         return mst_error(MUSTER_INVALID_ARGUMENT, "%s: host_tensor: expected host memory, received memory of rank %" PRId32, where,
                          host_tensor.device);

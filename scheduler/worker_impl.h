@@ -28,8 +28,11 @@ typedef enum { MST_SLOT_COLLECTIVES, MST_SLOT_FUNCTION, MST_WORKER_SLOTS } mst_w
 
 /* During a run only the worker's own thread writes this struct. */
 struct muster_worker {
+    /* The number of the worker in its process, and of the workers of the process in the run. */
     _Alignas(MST_CACHE_LINE) int32_t rank;
     int32_t size;
+    int32_t total; /* workers of all processes; 0 in a run of rank 0 alone, which each process makes for itself */
+    int32_t first; /* the public rank of the process's worker 0 */
     mst_device *device;
     mst_pool *pool;
     uint64_t epoch;    /* the number of the run in progress */
@@ -43,6 +46,12 @@ struct muster_worker {
     void *slots[MST_WORKER_SLOTS]; /* each belongs to one module */
     mst_recorder recorder;
 };
+
+/* Programs and messages know a worker by its rank among the workers of all processes, which is its
+ * number in the process behind this one. In a run of rank 0 alone it is rank 0 of 1. */
+static inline int32_t mst_worker_first(const muster_worker *worker) { return worker->total ? worker->first : 0; }
+static inline int32_t mst_worker_total(const muster_worker *worker) { return worker->total ? worker->total : 1; }
+static inline int32_t mst_worker_public_rank(const muster_worker *worker) { return worker->rank + mst_worker_first(worker); }
 
 /* The functions below are called from a task, on the worker's own thread. */
 

@@ -137,7 +137,8 @@ muster_status mst_message_run(muster_communicator *communicator, muster_worker *
     mst_mail m = mail_of(communicator, worker);
     mst_request copy = *request;
     uint64_t event = mst_record_message_begin(&worker->recorder, mst_collective_name(request->collective), ++worker->sequence,
-                                              mst_message_bytes(request), communicator->members[request->root].rank, request->tag);
+                                              mst_message_bytes(request),
+                                              mst_worker_first(worker) + communicator->members[request->root].rank, request->tag);
     muster_status status = request->collective == MST_SEND ? send_one(&m, request) : receive_all(&m, &copy, 1);
     mst_record_end(&worker->recorder, event);
     return status;

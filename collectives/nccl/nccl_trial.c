@@ -127,7 +127,8 @@ muster_status mst_nccl_trial(mst_nccl_worker *nccl_worker, mst_nccl_handle *hand
                      .stream = mst_cuda_stream(worker->device),
                      .memory = nccl_worker->trial,
                      .bytes = (size_t)(nccl_worker->nccl->trial_bytes / handle->size) & -sizeof(double)};
-    if (!handle->comm) return mst_error(MUSTER_ABORTED, "NCCL: rank %d has lost its communicator before its trial", worker->rank);
+    if (!handle->comm)
+        return mst_error(MUSTER_ABORTED, "NCCL: rank %d has lost its communicator before its trial", mst_worker_public_rank(worker));
     worker->device->in_flight = true;
     nccl_worker->used = worker->epoch;
     const muster_status status = run_steps(&t);

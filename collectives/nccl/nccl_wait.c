@@ -56,9 +56,10 @@ muster_status mst_nccl_synchronize(mst_nccl_worker *nccl_worker, mst_nccl_handle
     if (result != MST_NCCL_IN_PROGRESS) return mst_nccl_lose(nccl_worker, mst_nccl_check(nccl_worker, result, symbol));
     if (!mst_pool_aborted(nccl_worker->worker))
         return mst_nccl_lose(nccl_worker, mst_error(MUSTER_TIMEOUT, "NCCL: %s: rank %d has been in progress for %.3g s", symbol,
-                                                    nccl_worker->worker->rank, (double)limit_ns * 1e-9));
+                                                    mst_worker_public_rank(nccl_worker->worker), (double)limit_ns * 1e-9));
     mst_nccl_abort(nccl_worker);
-    return mst_error(MUSTER_ABORTED, "NCCL: %s: rank %d gave it up because the call was aborted", symbol, nccl_worker->worker->rank);
+    return mst_error(MUSTER_ABORTED, "NCCL: %s: rank %d gave it up because the call was aborted", symbol,
+                     mst_worker_public_rank(nccl_worker->worker));
 }
 
 muster_status mst_nccl_group_end(mst_nccl_worker *nccl_worker, mst_nccl_handle *handle, muster_status status, int64_t limit_ns) {

@@ -20,6 +20,15 @@ typedef struct muster_runtime muster_runtime;
  * (BAD_STATE). */
 typedef void (*muster_completion_function)(void *user);
 
+/* What a runtime does when another process of the launch is lost. */
+enum muster_on_lost_value {
+    /* It says so in the log, waits 5 s for what the other processes have to say, and ends all
+     * processes of the launch. */
+    MUSTER_LOST_ABORT = 0,
+    /* Calls return NODE_LOST, and the runtime can only be closed. */
+    MUSTER_LOST_ERROR = 1,
+};
+
 /* An option struct: the rules are in muster/status.h. It and its strings are borrowed for
  * muster_runtime_open. */
 typedef struct muster_runtime_options {
@@ -113,6 +122,16 @@ typedef struct muster_runtime_options {
      * through host memory. Virtual devices of one GPU always share its memory. 0: the environment
      * variable MUSTER_P2P, of which 0 means never, else where it works. 1: where it works. */
     int32_t p2p;
+    /* MUSTER_LOST_ABORT or MUSTER_LOST_ERROR: what happens when another process of the launch ends
+     * or cannot be reached. */
+    int32_t on_lost;
+    /* The processes of a launch (muster/nodes.h). "none": this process is alone. "mpi": those of
+     * MPI; an error if there is no MPI. "mpi:PATH": the same, by the shim in the file PATH. NULL:
+     * the environment variable MUSTER_NODES, else "none". Copied. */
+    const char *nodes;
+    /* 1 + MPI_Comm_c2f of the program's communicator, whose processes are the launch; it is
+     * duplicated. 0: MPI_COMM_WORLD. */
+    int64_t mpi_communicator;
 } muster_runtime_options;
 MUSTER_API void muster_runtime_options_init_sized(muster_runtime_options *options, size_t size);
 static inline void muster_runtime_options_init(muster_runtime_options *options) {

@@ -111,6 +111,9 @@ enum muster_status_value {
     MUSTER_DEVICE_LOST = 13,
     MUSTER_SYSTEM = 14,   /* the operating system reported an error; the message quotes it */
     MUSTER_INTERNAL = 15, /* a bug in Muster */
+    /* another process of the launch has ended or cannot be reached; the runtime can only be closed
+     * (muster/nodes.h) */
+    MUSTER_NODE_LOST = 16,
 };
 
 /* The message of the calling thread's last failure; "" if there was none. At most 511 bytes of

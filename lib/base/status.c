@@ -91,7 +91,7 @@ const char *muster_status_name(muster_status status) {
     static const char *const names[] = {
         "OK",          "INVALID_ARGUMENT", "SHAPE_MISMATCH", "DTYPE_MISMATCH", "OUT_OF_RANGE", "OVERFLOW", "OUT_OF_MEMORY",
         "UNSUPPORTED", "UNAVAILABLE",      "BAD_STATE",      "ABORTED",        "TIMEOUT",      "USER",     "DEVICE_LOST",
-        "SYSTEM",      "INTERNAL",
+        "SYSTEM",      "INTERNAL",         "NODE_LOST",
     };
     return status >= 0 && status < (muster_status)(sizeof names / sizeof *names) ? names[status] : "UNKNOWN";
 }

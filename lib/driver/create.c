@@ -150,7 +150,7 @@ static muster_status driver_find_root(muster_driver *driver, const muster_worker
     driver->first = group ? driver->root && muster_communicator_rank(group, mst_pool_worker(driver->pool, 0)) >= 0 : worker->rank == 0;
     if (rank >= 0) return MUSTER_OK;
     return mst_error(MUSTER_INVALID_ARGUMENT, "%s: options: group: expected a communicator of which rank %" PRId32 " is a member",
-                     driver->kind->create, worker->rank);
+                     driver->kind->create, mst_worker_public_rank(worker));
 }
 
 /* The last step of a creation. A worker that waits here for one whose creation has failed gets an

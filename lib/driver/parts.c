@@ -130,7 +130,7 @@ static muster_status driver_await_start(const muster_driver *driver) {
 
 muster_status mst_driver_part_status(const muster_driver *driver, const char *what, muster_status status, uint64_t errors) {
     if (status == MUSTER_OK) return status;
-    if (status < 0 || status > MUSTER_INTERNAL) status = MUSTER_USER;
+    if (status < 0 || status > MST_STATUS_LAST) status = MUSTER_USER;
     if (mst_error_count() != errors) return status;
     return mst_error(status, "%s: %s failed with %s and gave no reason", driver->where, what, muster_status_name(status));
 }

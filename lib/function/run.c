@@ -22,7 +22,7 @@ muster_status mst_call_body_failed(const mst_call *call, muster_status status, u
     else
         mst_error_save(reason);
     if (strlen(reason) > REASON_LENGTH) memcpy(reason + REASON_LENGTH - 3, "...", sizeof "...");
-    if (status < 0 || status > MUSTER_INTERNAL) status = MUSTER_USER;
+    if (status < 0 || status > MST_STATUS_LAST) status = MUSTER_USER;
     return mst_error(status, "function '%s': %s", name, reason);
 }
 

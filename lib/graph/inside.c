@@ -164,7 +164,7 @@ muster_status muster_worker_run(muster_worker *worker, muster_function *function
     void *user;
     MUSTER_TRY(mst_function_inside(worker, function, mst_graph_program_body, where_run, what_runs, &user));
     mst_graph_program *program = user;
-    mst_graph_program_rank *rank = &program->ranks[muster_worker_rank(worker)];
+    mst_graph_program_rank *rank = &program->ranks[worker->rank];
     MUSTER_TRY(inside_check_idle(program, rank));
     MUSTER_TRY(inside_check_program(program, where_run));
     MUSTER_TRY(inside_check_counts(program, "input", inputs, program->input_count, input_count));

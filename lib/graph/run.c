@@ -201,7 +201,7 @@ static muster_status program_run(muster_worker *worker, mst_graph_program *progr
 
 muster_status mst_graph_program_run(muster_worker *worker, mst_graph_program *program, const muster_tensor *given, const muster_tensor *out,
                                     const muster_tensor *updates) {
-    mst_graph_program_rank *rank = &program->ranks[muster_worker_rank(worker)];
+    mst_graph_program_rank *rank = &program->ranks[worker->rank];
     rank->running = true;
     const muster_status status = program_run(worker, program, rank, given, out, updates);
     rank->running = false;
@@ -216,7 +216,7 @@ static muster_status call_check(muster_worker *worker, const mst_graph_program *
                          "slices: expected 1, since values of a graph with MUSTER_ONE_DEVICE are made of all rows, and a slice has some "
                          "(muster_graph_options.micro_batches keeps the meaning), received %lld",
                          (long long)slices);
-    if (program->distributed && program->update_count && muster_worker_size(worker) < program->rank_count)
+    if (program->distributed && program->update_count && worker->size < program->rank_count)
         return mst_error(MUSTER_UNSUPPORTED,
                          "muster_function_call_single: expected a graph without updates, or one device, since the replicas of \"%s\" on "
                          "the other devices would keep their values, received %d devices",
@@ -226,7 +226,7 @@ static muster_status call_check(muster_worker *worker, const mst_graph_program *
 
 muster_status mst_graph_program_body(muster_worker *worker, const muster_tensor *in, muster_tensor *out, void *user) {
     mst_graph_program *program = user;
-    mst_graph_program_rank *rank = &program->ranks[muster_worker_rank(worker)];
+    mst_graph_program_rank *rank = &program->ranks[worker->rank];
     muster_tensor *updates = rank->given + program->input_count + program->variable_count;
     MUSTER_TRY(call_check(worker, program));
     const muster_tensor *given = in;

@@ -33,8 +33,8 @@ static muster_status cuda_check_worker(const muster_worker *worker, const char *
         return mst_error(MUSTER_BAD_STATE,
                          "%s: worker: expected to be called by its own thread while its body runs, received a call from elsewhere", where);
     if (mst_device_is_cuda(worker->device)) return MUSTER_OK;
-    return mst_error(MUSTER_UNSUPPORTED, "%s: worker: expected one whose device is a GPU, received rank %d on %s", where, (int)worker->rank,
-                     worker->device->name);
+    return mst_error(MUSTER_UNSUPPORTED, "%s: worker: expected one whose device is a GPU, received rank %d on %s", where,
+                     (int)mst_worker_public_rank(worker), worker->device->name);
 }
 
 muster_status muster_worker_cuda_after(muster_worker *worker, void *stream) {

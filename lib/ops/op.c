@@ -10,9 +10,9 @@ muster_status mst_op_check_slowly(const muster_worker *worker, const muster_tens
     const char *host = mst_device_is_host(worker->device) ? "host memory or " : "";
     if (tensor->device == MUSTER_DEVICE_HOST)
         return mst_error(MUSTER_INVALID_ARGUMENT, "%s: %s: expected %smemory of the worker's device (%s, rank %d), received host memory",
-                         where, what, host, worker->device->name, worker->rank);
+                         where, what, host, worker->device->name, mst_worker_public_rank(worker));
     return mst_error(MUSTER_INVALID_ARGUMENT, "%s: %s: expected %smemory of the worker's device (%s, rank %d), received memory of rank %d",
-                     where, what, host, worker->device->name, worker->rank, tensor->device);
+                     where, what, host, worker->device->name, mst_worker_public_rank(worker), mst_worker_first(worker) + tensor->device);
 }
 
 muster_status mst_op_refuse_dtype(const char *where, const char *what, const char *expected, muster_dtype received) {

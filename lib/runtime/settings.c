@@ -48,6 +48,14 @@ muster_status mst_runtime_check_settings(const muster_runtime_options *options) 
     if (options->device_memory > most_bytes)
         return mst_error(MUSTER_INVALID_ARGUMENT, "%s: options: device_memory: expected at most %" PRId64 " bytes, received %" PRId64,
                          where, most_bytes, options->device_memory);
+    if (options->on_lost != MUSTER_LOST_ABORT && options->on_lost != MUSTER_LOST_ERROR)
+        return mst_error(MUSTER_INVALID_ARGUMENT,
+                         "%s: options: on_lost: expected MUSTER_LOST_ABORT (0) or MUSTER_LOST_ERROR (1), received %d", where,
+                         (int)options->on_lost);
+    if (options->mpi_communicator < 0)
+        return mst_error(MUSTER_INVALID_ARGUMENT,
+                         "%s: options: mpi_communicator: expected 1 + MPI_Comm_c2f of a communicator, or 0, received %" PRId64, where,
+                         options->mpi_communicator);
     return settings_check_environment();
 }
 

@@ -29,7 +29,7 @@ static muster_status rule_user(const mst_rule *rule, mst_shard *shard, const voi
     mst_server_in_rule = outer;
     mst_runtime_callback = callback;
     if (status == MUSTER_OK) return MUSTER_OK;
-    if (status < 0 || status > MUSTER_INTERNAL) status = MUSTER_USER;
+    if (status < 0 || status > MST_STATUS_LAST) status = MUSTER_USER;
     if (mst_error_count() == errors)
         return mst_error(
             status, "muster_client_send: server '%.100s': rule '%.100s' failed with %s on the elements from %" PRId64 " and gave no reason",

@@ -266,7 +266,8 @@ muster_status muster_server_destroy(muster_server *server) {
     if (!server) return MUSTER_OK;
     if (mst_server_is_from_before_fork(server)) return mst_server_refuse_child(where);
     if (mst_current_worker())
-        return mst_error(MUSTER_BAD_STATE, "%s: called inside a running function (rank %" PRId32 ")", where, mst_current_worker()->rank);
+        return mst_error(MUSTER_BAD_STATE, "%s: called inside a running function (rank %" PRId32 ")", where,
+                         mst_worker_public_rank(mst_current_worker()));
     if (mst_server_in_rule) return mst_server_refuse_in_rule(where);
     mst_owned *ended = NULL;
     pthread_mutex_lock(&server->ending);

@@ -31,6 +31,9 @@ static void opening(void) {
     REFUSE_OPEN(INVALID_ARGUMENT, "log_level", .devices = "host:1", .log_level = 5);
     REFUSE_OPEN(INVALID_ARGUMENT, "log_level", .devices = "host:1", .log_level = -1);
     REFUSE_OPEN(INVALID_ARGUMENT, "p2p", .devices = "host:1", .p2p = 2);
+    REFUSE_OPEN(INVALID_ARGUMENT, "on_lost", .devices = "host:1", .on_lost = 2);
+    REFUSE_OPEN(INVALID_ARGUMENT, "on_lost", .devices = "host:1", .on_lost = -1);
+    REFUSE_OPEN(INVALID_ARGUMENT, "mpi_communicator", .devices = "host:1", .mpi_communicator = -1);
     REFUSE_OPEN(INVALID_ARGUMENT, "collective_algorithm", .devices = "host:1", .collective_algorithm = "magic");
     REFUSE_OPEN(UNAVAILABLE, "collective_algorithm", .devices = "host:1", .collective_algorithm = "nccl");
     GIVES(muster_runtime_close, muster_runtime_close(NULL) == MUSTER_OK);

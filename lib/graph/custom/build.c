@@ -28,7 +28,7 @@ muster_status mst_custom_failed(mst_graph *graph, const mst_custom *custom, cons
     char message[MST_MESSAGE_SIZE], place[MST_NODE_TEXT];
     const bool first = graph->status != MUSTER_OK && !saved->failed_before; /* the first error of what the callback built */
     if (first) status = graph->status;
-    if (status < MUSTER_OK || status > MUSTER_INTERNAL) status = MUSTER_USER;
+    if (status < MUSTER_OK || status > MST_STATUS_LAST) status = MUSTER_USER;
     if (first)
         memcpy(message, graph->message, sizeof message);
     else if (mst_error_count() == saved->errors)

@@ -129,7 +129,7 @@ static muster_status step_bind(muster_worker *worker, custom_step *step, const m
 /* The message names the operator and the part; a callback that has set none gets one. */
 static muster_status step_failed(const mst_custom *custom, const char *part, uint64_t errors, muster_status status) {
     char message[MST_MESSAGE_SIZE];
-    if (status < MUSTER_OK || status > MUSTER_INTERNAL) status = MUSTER_USER;
+    if (status < MUSTER_OK || status > MST_STATUS_LAST) status = MUSTER_USER;
     if (mst_error_count() == errors)
         return mst_error(status, "operator \"%s\": %s: the function failed with %s, and gave no reason", custom->row.name, part,
                          muster_status_name(status));
