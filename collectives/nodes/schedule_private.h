@@ -34,7 +34,7 @@ typedef enum mst_move_algorithm {
     MST_MOVE_TREE,          /* "tree": a binary tree of chunks (broadcast) */
     MST_MOVE_RING,          /* "ring" (all_gather) */
     MST_MOVE_BRUCK,         /* "bruck": log2(M) steps (all_gather) */
-    MST_MOVE_DIRECT,        /* "direct": each piece once, to where it belongs (gather, scatter, all_to_all) */
+    MST_MOVE_DIRECT,        /* "direct": each part once, to where it belongs (gather, scatter, all_to_all) */
     MST_MOVE_ALGORITHMS
 } mst_move_algorithm;
 
@@ -68,16 +68,31 @@ typedef struct mst_move {
     bool any_order;
 } mst_move;
 
+/* A row of the table of AUTOMATIC: the first one that fits, and whose algorithm serves, is taken. The
+ * table is the same in all members. */
+typedef struct mst_schedule_choice {
+    mst_move_kind kind;
+    mst_move_algorithm algorithm;
+    int32_t most_members;
+    int64_t least_bytes, most_bytes; /* of a member's values, of a broadcast, of the concatenation of an all_gather; else 0 */
+    int64_t least_member_bytes;      /* of these, divided by the members */
+} mst_schedule_choice;
+typedef struct mst_schedule_table {
+    const mst_schedule_choice *rows;
+    int32_t count;
+} mst_schedule_table;
+
 enum {
-    MST_CHUNK_BYTES = 256 * 1024, /* of a message, at most: it stays in the cache of the second level */
-    MST_FOLD_BYTES = 32 * 1024,   /* that are folded or copied by one call of `progress`, under the lock of the wire */
-    MST_SCRATCH_BYTES = 1024 * 1024
+    MST_MESSAGE_BYTES = 256 * 1024, /* of a message, at most: it stays in the cache of the second level */
+    MST_FOLD_BYTES = 32 * 1024,     /* that are folded or copied by one call of `progress`, under the lock of the wire */
+    MST_SCRATCH_BYTES = 1024 * 1024 /* of a schedule, for 8 members or fewer */
 };
 
 /* All memory of a schedule is prepared once; a move allocates nothing. */
 typedef struct mst_schedule {
     mst_machine machine; /* `progress` */
     const mst_channel *channel;
+    const mst_schedule_table *table; /* may be set after prepare; NULL: that of schedule_select.c */
     const mst_move *move;
     mst_move_algorithm algorithm; /* of the move: which one serves */
     const struct mst_schedule_row *row;
@@ -90,16 +105,17 @@ typedef struct mst_schedule {
     int32_t request_count, request_limit, request_next, busy; /* busy: requests that are not 0 */
     int32_t *done;                                            /* of test_some */
     int64_t *offsets;                                         /* [2 * (size + 1)] where the parts of `to` begin, and those of `from` */
+    const void **inputs;                                      /* [size] of a fold */
     int32_t *numbers;                                         /* [4 * size] for the MPI's own collectives */
     char *scratch;
     void *scratch_block;
     int64_t scratch_bytes;
-    /* What is copied within the process, a piece at a time. */
+    /* What is copied within the process, a batch at a time. */
     const char *copy_from;
     char *copy_to;
     int64_t copy_bytes;
     /* Of the algorithm. */
-    int64_t chunk, chunks, folded, piece, segment;
+    int64_t chunk, chunks, folded, batch, segment;
     int32_t step, window, next;
     /* For tests and the description. */
     int64_t sent_messages, sent_bytes; /* of the move; but for the MPI's own collectives */
@@ -108,7 +124,8 @@ typedef struct mst_schedule {
 
 /* Takes the memory for moves over `channel`, which is kept. algorithms: bits 1 << mst_move_algorithm
  * of those that will be used, 0: all. They cost memory: a few hundred bytes per member, TREE and
- * CHAIN none. scratch_bytes: the same in all members, 0: MST_SCRATCH_BYTES. Errors:
+ * CHAIN none. scratch_bytes: the same in all members; 0:
+ * MST_SCRATCH_BYTES, and more for more members, to 8 MiB. Errors:
  * OUT_OF_MEMORY. Nothing is left to free then. Collective in its arguments, but sends nothing. */
 muster_status mst_schedule_prepare(mst_schedule *schedule, const mst_channel *channel, uint32_t algorithms, int64_t scratch_bytes);
 /* Frees it. Of a schedule whose move is not done the memory that the wire may still use is leaked on

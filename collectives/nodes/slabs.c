@@ -1,0 +1,52 @@
+/* Muster's own memory for the wire. What lost requests may still write into is never freed. */
+#include "slabs_private.h"
+
+#include "environment_impl.h"
+#include "memory_impl.h"
+
+#include <stdatomic.h>
+
+enum { SLABS_PAGE = 4096, SLABS_BYTES = 16 << 20, SLABS_LEAST = 256 << 10 };
+static _Atomic int64_t slabs_leaked;
+
+void *mst_wire_memory(int64_t bytes, void **block) {
+    *block = mst_alloc_uninitialised((size_t)bytes + SLABS_PAGE);
+    if (!*block) return NULL;
+    return (void *)(((uintptr_t)*block + SLABS_PAGE - 1) & ~(uintptr_t)(SLABS_PAGE - 1));
+}
+
+void mst_wire_memory_free(void *block, int64_t bytes, bool in_flight) {
+    if (in_flight)
+        atomic_fetch_add_explicit(&slabs_leaked, bytes, memory_order_relaxed);
+    else
+        mst_free(block);
+}
+
+int64_t mst_slabs_leaked(void) { return atomic_load_explicit(&slabs_leaked, memory_order_relaxed); }
+
+muster_status mst_slabs_size(int64_t *bytes) {
+    bool is_set;
+    *bytes = SLABS_BYTES;
+    const muster_status status =
+        mst_environment_number("MUSTER_WIRE_MEMORY", "bytes, from 262144 to 1073741824", SLABS_LEAST, 1 << 30, bytes, &is_set);
+    *bytes = *bytes / 2 / SLABS_PAGE * SLABS_PAGE * 2;
+    return status;
+}
+
+muster_status mst_slabs_open(mst_slabs *slabs, const char *where, int64_t bytes) {
+    *slabs = (mst_slabs){.bytes = bytes / 2};
+    for (int i = 0; i < 2; i++) {
+        slabs->memory[i] = mst_wire_memory(slabs->bytes, &slabs->blocks[i]);
+        if (slabs->memory[i]) continue;
+        mst_slabs_close(slabs, false);
+        return mst_error(MUSTER_OUT_OF_MEMORY, "%s: the memory for messages between processes needs %lld bytes (MUSTER_WIRE_MEMORY)", where,
+                         (long long)bytes);
+    }
+    return MUSTER_OK;
+}
+
+void mst_slabs_close(mst_slabs *slabs, bool in_flight) {
+    for (int i = 0; i < 2; i++)
+        if (slabs->blocks[i]) mst_wire_memory_free(slabs->blocks[i], slabs->bytes, in_flight);
+    *slabs = (mst_slabs){0};
+}
