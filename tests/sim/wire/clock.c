@@ -95,11 +95,13 @@ void wire_clock_done(wire_request *request, int64_t time) {
     if (!launch->clock) return;
     if (request->done_at < time) request->done_at = time;
     const int32_t process = wire_process(request->wire->comm, request->wire->rank);
+    launch->clock->times[process].woken = true;
     if (!launch->clock->options.chosen)
         wire_clock_push(launch, (wire_event){.time = request->done_at, .kind = WIRE_EVENT_WAKE, .process = process});
 }
 
 void wire_clock_wake_all(wire_launch *launch) {
+    for (int32_t p = 0; launch->clock && p < launch->options.processes; p++) launch->clock->times[p].woken = true;
     if (!launch->clock || launch->clock->options.chosen) return;
     for (int32_t p = 0; p < launch->options.processes; p++)
         wire_clock_push(launch,
@@ -121,6 +123,7 @@ void wire_clock_collective(const wire_comm *comm, const wire_collective *collect
 
 void wire_clock_arrived(const muster_wire *wire, const wire_message *message) {
     wire_clock *clock = wire->launch->clock;
+    if (clock) clock->times[wire_process(wire->comm, wire->rank)].woken = true;
     if (!clock || clock->options.chosen) return;
     wire_clock_push(wire->launch,
                     (wire_event){.time = message->time, .kind = WIRE_EVENT_WAKE, .process = wire_process(wire->comm, wire->rank)});

@@ -99,7 +99,7 @@ void wire_launch_destroy(wire_launch *launch) {
         wire_free(launch, group->opens, sizeof *group->opens * (size_t)group->count);
     }
     for (int32_t i = 0; i < launch->chunk_count; i++) wire_free(launch, launch->chunks[i], sizeof(wire_request) * WIRE_REQUEST_CHUNK);
-    wire_free(launch, launch->chunks, sizeof *launch->chunks * (size_t)launch->chunk_count);
+    wire_free(launch, launch->chunks, sizeof *launch->chunks * (size_t)launch->chunk_limit);
     wire_free(launch, launch->dead, processes * sizeof *launch->dead);
     wire_free(launch, launch->state, processes * sizeof *launch->state);
     free(launch->cuts);

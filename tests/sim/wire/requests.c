@@ -17,22 +17,23 @@ int32_t wire_refuse(const char *format, ...) {
 const char *wire_last_error(void) { return error_text; }
 
 static bool requests_grow(wire_launch *launch) {
-    wire_request **chunks = wire_allocate(launch, sizeof *chunks * (size_t)(launch->chunk_count + 1));
-    wire_request *chunk = wire_allocate(launch, sizeof *chunk * WIRE_REQUEST_CHUNK);
-    if (!chunks || !chunk) {
-        wire_free(launch, chunks, sizeof *chunks * (size_t)(launch->chunk_count + 1));
-        wire_free(launch, chunk, sizeof *chunk * WIRE_REQUEST_CHUNK);
-        return false;
+    if (launch->chunk_count == launch->chunk_limit) {
+        const int32_t limit = launch->chunk_limit ? 2 * launch->chunk_limit : 16;
+        wire_request **chunks = wire_allocate(launch, sizeof *chunks * (size_t)limit);
+        if (!chunks) return false;
+        for (int32_t i = 0; i < launch->chunk_count; i++) chunks[i] = launch->chunks[i];
+        wire_free(launch, launch->chunks, sizeof *chunks * (size_t)launch->chunk_limit);
+        launch->chunks = chunks;
+        launch->chunk_limit = limit;
     }
-    for (int32_t i = 0; i < launch->chunk_count; i++) chunks[i] = launch->chunks[i];
-    wire_free(launch, launch->chunks, sizeof *chunks * (size_t)launch->chunk_count);
+    wire_request *chunk = wire_allocate(launch, sizeof *chunk * WIRE_REQUEST_CHUNK);
+    if (!chunk) return false;
     for (int32_t i = WIRE_REQUEST_CHUNK - 1; i >= 0; i--) {
         chunk[i].number = (uint32_t)(launch->chunk_count * WIRE_REQUEST_CHUNK + i);
         chunk[i].next = launch->free_requests;
         launch->free_requests = &chunk[i];
     }
-    chunks[launch->chunk_count++] = chunk;
-    launch->chunks = chunks;
+    launch->chunks[launch->chunk_count++] = chunk;
     return true;
 }
 

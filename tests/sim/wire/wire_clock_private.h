@@ -28,6 +28,7 @@ typedef struct wire_times {
     int64_t now, out, in; /* its own; when its wires are free */
     int64_t acts;
     bool stopped, over;
+    bool woken; /* with choice: something has happened to it since it has looked */
 } wire_times;
 
 typedef struct wire_clock {

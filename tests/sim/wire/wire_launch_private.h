@@ -77,7 +77,7 @@ struct wire_comm {
     bool revoked;
 };
 
-enum { WIRE_REQUEST_CHUNK = 1024, WIRE_GROUPS = 64 };
+enum { WIRE_REQUEST_CHUNK = 64, WIRE_GROUPS = 64 };
 
 struct wire_launch {
     pthread_mutex_t mutex;
@@ -87,7 +87,7 @@ struct wire_launch {
     int32_t group_count;
     wire_comm *comms;
     wire_request **chunks; /* requests keep their places */
-    int32_t chunk_count;
+    int32_t chunk_count, chunk_limit;
     wire_request *free_requests;
     bool *dead;    /* [processes] */
     int8_t *state; /* [processes] bit 0: initialised, bit 1: finalised */
