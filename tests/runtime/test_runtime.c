@@ -178,8 +178,8 @@ static void test_options_of_other_sizes(void **state) {
     newer.later = 1;
     assert_refused(
         muster_runtime_open(&newer.known, &runtime), MUSTER_UNSUPPORTED,
-        "muster_runtime_open: options: expected the 128 bytes of muster_runtime_options that this library knows, with nothing but zeros "
-        "behind them, received 136 bytes with a field set at offset 128");
+        "muster_runtime_open: options: expected the 152 bytes of muster_runtime_options that this library knows, with nothing but zeros "
+        "behind them, received 160 bytes with a field set at offset 152");
     newer.known.struct_size = offsetof(muster_runtime_options, spin_ns);
     assert_ok(muster_runtime_open(&newer.known, &runtime));
     assert_int_equal(muster_runtime_size(runtime), 2);
