@@ -75,6 +75,7 @@ typedef struct mst_member {
     /* Has this member written by stores that bypass the cache, in the last collective of an
      * algorithm? */
     bool served_streaming;
+    bool served_pairs; /* has a rule added two gradients by itself, in the same one? */
 } mst_member;
 
 struct muster_communicator {

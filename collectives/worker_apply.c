@@ -128,6 +128,7 @@ static muster_status check(mst_entrance *e, muster_worker *worker, muster_commun
     offer->segment_count = apply->segment_count;
     offer->function = apply->function;
     offer->context = apply->context;
+    offer->pairs = apply->pairs;
     for (int32_t i = 0; apply->undefined && i < apply->segment_count; i++) apply->undefined[i] = false;
     *r = (mst_request){.collective = MST_ALL_REDUCE_APPLY, .reduction = MUSTER_SUM, .root = -1, .apply = offer};
     MUSTER_TRY(mst_entrance_open(e, where, worker, communicator));

@@ -39,6 +39,16 @@ muster_status mst_apply_call(const mst_view *view, muster_worker *worker, const 
     return call(offer, worker, part_of(offer, range, gradient));
 }
 
+muster_status mst_apply_call_pair(const mst_view *view, muster_worker *worker, const mst_apply_range *range, const void *const gradients[2],
+                                  void *copy, bool past_cache) {
+    const mst_apply_offer *offer = mst_view_offer(view, view->rank);
+    mst_apply_part part = part_of(offer, range, gradients[0]);
+    part.second = gradients[1];
+    part.copy = copy;
+    part.past_cache = past_cache;
+    return call(offer, worker, part);
+}
+
 muster_status mst_apply_sums(const mst_view *view, muster_worker *worker, const char *sums) {
     int64_t first;
     mst_apply_range range;

@@ -55,6 +55,9 @@ void mst_apply_join(const mst_view *view, mst_apply_iterator *iterator, mst_appl
 
 /* Calls the rule for a range of the rank's portion, whose gradient is at `gradient`. */
 muster_status mst_apply_call(const mst_view *view, muster_worker *worker, const mst_apply_range *range, const void *gradient);
+/* The same for two gradients that the rule adds. It writes the new values to `copy`, too. */
+muster_status mst_apply_call_pair(const mst_view *view, muster_worker *worker, const mst_apply_range *range, const void *const gradients[2],
+                                  void *copy, bool past_cache);
 /* The same for all that the phase concerns, not in steps. The sums lie one behind the other at
  * `sums`; NULL: they are kept between the phases. */
 muster_status mst_apply_sums(const mst_view *view, muster_worker *worker, const char *sums);

@@ -31,6 +31,11 @@ typedef struct mst_apply_part {
     const void *gradient; /* [count] */
     const void *before;   /* [count] the old values of the parameter */
     void *after;          /* [count] where the new ones go */
+    /* [count] only for rules that take pairs, else NULL: a gradient that the rule adds to the first
+     * one, and another parameter to which it writes the new values, too. */
+    const void *second;
+    void *copy;
+    bool past_cache; /* the copy shall bypass the cache (stream_impl.h) */
 } mst_apply_part;
 
 /* The rule. Between ranks on host memory it is called for at most MST_APPLY_STEP bytes of
@@ -75,6 +80,9 @@ typedef struct mst_apply_request {
     /* [segment_count] or NULL. Written only if the call fails: may elements of the segment have
      * been written, so that this rank's parameter is undefined? */
     bool *undefined;
+    /* The rule takes pairs: two gradients on host memory that are not added yet. It is then called
+     * for any number of elements, and writes both parameters. */
+    bool pairs;
 } mst_apply_request;
 
 /* The shared segments one behind the other are the shared vector. It is divided into buckets, so

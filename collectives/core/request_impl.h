@@ -51,6 +51,7 @@ typedef struct mst_apply_offer {
     char *gradients; /* as the caller gave them, where SUM writes and FINISH reads */
     mst_apply_function function;
     void *context;
+    bool pairs; /* the function takes two gradients */
 } mst_apply_offer;
 
 /* The request of one rank. Addresses are addresses of its device; tensors are contiguous. A rank

@@ -42,6 +42,7 @@ typedef struct mst_apply_use {
     bool on_device;
     char *sums;
     muster_status status; /* of the rule */
+    bool pairs;           /* the rule has added pairs of gradients */
 } mst_apply_use;
 
 typedef struct mst_algorithm {

@@ -1,7 +1,7 @@
 /* all_reduce_apply between ranks on host memory: a portion goes through the first-level cache step
  * by step. The sum is in the chunk, the rule overwrites this rank's own parameter, and the other
  * ranks' parameters are copied from there. So each gradient, parameter and state is read from
- * memory once. */
+ * memory once. Between two ranks a rule may do all of that by itself, in one loop. */
 #include "combine_private.h"
 #include "host_apply_private.h"
 #include "many_private.h"
@@ -82,6 +82,20 @@ static muster_status apply_step(const mst_view *view, mst_host_sum sum, const ms
     return MUSTER_OK;
 }
 
+/* A rule that adds two gradients by itself, and writes both parameters, needs neither the sum in the
+ * chunk nor copies. */
+static bool takes_pairs(const mst_view *view, mst_host_sum sum) {
+    const mst_apply_offer *offer = mst_view_offer(view, view->rank);
+    return offer->pairs && offer->phase == MST_APPLY_WHOLE && !view->apply->on_device && view->size == 2 && mst_view_shards(view) == 2 &&
+           sum == mst_combine_sum;
+}
+
+static muster_status apply_pair(const mst_view *view, const mst_apply_range *range, bool past_cache) {
+    const void *listed[LISTED];
+    list_inputs(view, range, listed);
+    return mst_apply_call_pair(view, view->apply->worker, range, listed, mst_apply_output(view, 1 - view->rank, range), past_cache);
+}
+
 /* In the phase SUM the sum goes where an input lies, which is read only when its turn comes: so it
  * is made in the chunk. */
 static muster_status keep_step(const mst_view *view, mst_host_sum sum, const mst_apply_range *range) {
@@ -97,21 +111,26 @@ static muster_status keep_step(const mst_view *view, mst_host_sum sum, const mst
 
 static bool only_sums(const mst_view *view) { return view->apply->on_device || mst_view_offer(view, view->rank)->phase == MST_APPLY_SUM; }
 
-static muster_status apply_portion(const mst_view *view, mst_host_sum sum, bool past_cache) {
+static muster_status apply_in_steps(const mst_view *view, mst_host_sum sum, const mst_apply_range *range, bool past_cache) {
     const int64_t step = MST_APPLY_STEP / mst_view_element(view);
     const bool single = mst_view_shards(view) == 1;
+    for (int64_t at = 0; at < range->count; at += step) {
+        mst_apply_range of_step = *range;
+        of_step.first += at;
+        of_step.at += at;
+        of_step.state += at;
+        of_step.count = range->count - at < step ? range->count - at : step;
+        MUSTER_TRY(only_sums(view) ? keep_step(view, sum, &of_step) : apply_step(view, sum, &of_step, single, past_cache));
+    }
+    return MUSTER_OK;
+}
+
+static muster_status apply_portion(const mst_view *view, mst_host_sum sum, bool past_cache) {
     mst_apply_range range;
     mst_apply_iterator iterator = mst_view_iterate(view, view->rank);
-    while (mst_apply_next(&iterator, &range)) {
-        for (int64_t at = 0; at < range.count; at += step) {
-            mst_apply_range of_step = range;
-            of_step.first += at;
-            of_step.at += at;
-            of_step.state += at;
-            of_step.count = range.count - at < step ? range.count - at : step;
-            MUSTER_TRY(only_sums(view) ? keep_step(view, sum, &of_step) : apply_step(view, sum, &of_step, single, past_cache));
-        }
-    }
+    view->apply->pairs = takes_pairs(view, sum);
+    while (mst_apply_next(&iterator, &range))
+        MUSTER_TRY(view->apply->pairs ? apply_pair(view, &range, past_cache) : apply_in_steps(view, sum, &range, past_cache));
     return MUSTER_OK;
 }
 

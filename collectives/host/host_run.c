@@ -47,7 +47,7 @@ static muster_status run_one(const mst_batch *batch, mst_view *view, const mst_a
     muster_communicator *world = batch->communicator->world;
     mst_stores *stores = world->open[MST_TRANSPORT_host];
     mst_stores_use use;
-    mst_apply_use apply = {batch->worker, !mst_device_is_host(batch->worker->device), sums, MUSTER_OK};
+    mst_apply_use apply = {batch->worker, !mst_device_is_host(batch->worker->device), sums, MUSTER_OK, false};
     view->apply = &apply;
     view->chunk = members[batch->rank].chunk;
     view->stores = &use;
@@ -55,6 +55,7 @@ static muster_status run_one(const mst_batch *batch, mst_view *view, const mst_a
     algorithm->run[collective](view);
     if (mst_stores_end(stores, collective, &use)) atomic_fetch_add(&world->revision, 1);
     batch->member->served_streaming = use.asked && use.streaming;
+    batch->member->served_pairs = apply.pairs;
     return apply.status;
 }
 

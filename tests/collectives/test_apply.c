@@ -23,7 +23,7 @@ enum { RANKS = 8, ALL_KINDS = APPLY_CUTS * 8, PLANS = 360, FEWER_PLANS = 56, GPU
 typedef struct training {
     muster_communicator *communicator;
     const char *transport, *algorithm; /* that must have served; NULL: any */
-    int64_t plans_run;
+    int64_t plans_run, paired_steps;
 } training;
 
 /* Around a cache line of f32, around the step of the host, around pages as the unit of portions. */
@@ -40,16 +40,33 @@ static muster_status check_server(const training *t, const apply_rank *a) {
                      own->served_transport, own->served_algorithm ? own->served_algorithm : "none");
 }
 
+/* Between two ranks `direct` makes no sum if the rule takes pairs, but of whole steps only. */
+static muster_status check_pairs(training *t, const apply_rank *a, bool whole) {
+    const mst_member *own = &t->communicator->members[a->worker->rank];
+    const apply_plan *plan = &a->plan;
+    const mst_apply_layout layout = {plan->dtype, plan->count, plan->buckets ? a->bucket_ends : NULL, plan->buckets ? APPLY_BUCKETS : 0};
+    const bool pairs = plan->pairs && whole && a->size == 2 && mst_device_is_host(a->worker->device) && own->served_algorithm &&
+                       strcmp(own->served_algorithm, "direct") == 0;
+    const int64_t expected = pairs ? mst_apply_portion(&layout, a->size, a->worker->rank) : 0;
+    if (a->pair_count != expected || (expected > 0 && !own->served_pairs))
+        return mst_error(MUSTER_USER, "expected %lld pairs, received %lld", (long long)expected, (long long)a->pair_count);
+    if (a->worker->rank == 0) t->paired_steps += expected > 0;
+    return MUSTER_OK;
+}
+
 /* One step in one pass, then one in two phases, then one whose sums are made bucket by bucket. */
-static muster_status train(muster_worker *w, const training *t, const apply_plan *plan) {
+static muster_status train(muster_worker *w, training *t, const apply_plan *plan) {
     apply_rank a;
     mst_worker_scratch_rewind(w);
     muster_status status = apply_open(&a, w, w->size, plan);
     for (int32_t s = 0; s < APPLY_STEPS && status == MUSTER_OK; s++) {
+        const bool whole = s == 0 || plan->sharded;
+        a.pair_count = 0;
         status = apply_write_gradients(&a, s);
-        if (status == MUSTER_OK && (s == 0 || plan->sharded)) status = apply_enter(&a, t->communicator);
-        if (status == MUSTER_OK && s > 0 && !plan->sharded) status = apply_enter_phases(&a, t->communicator, s > 1);
+        if (status == MUSTER_OK && whole) status = apply_enter(&a, t->communicator);
+        if (status == MUSTER_OK && !whole) status = apply_enter_phases(&a, t->communicator, s > 1);
         if (status == MUSTER_OK) status = check_server(t, &a);
+        if (status == MUSTER_OK) status = check_pairs(t, &a, whole);
     }
     if (status == MUSTER_OK) status = apply_check(&a, APPLY_STEPS, NULL);
     apply_close(&a);
@@ -72,7 +89,7 @@ static muster_status train_all(muster_worker *w, void *argument) {
         for (int32_t n = 0; n < COUNTS; n++) {
             for (int32_t kind = 0; kind < ALL_KINDS; kind++) {
                 const apply_plan plan = {(muster_dtype)d, counts[n], (apply_cut)(kind / 8), kind & 1,
-                                         kind & 2,        kind & 4,  (kind + n + d) % 2};
+                                         kind & 2,        kind & 4,  (kind + n + d) % 2,    (kind / 2 + n) % 2};
                 if (!runs(&plan, kind, n)) continue;
                 MUSTER_TRY(train(w, t, &plan));
                 run++;
@@ -83,7 +100,7 @@ static muster_status train_all(muster_worker *w, void *argument) {
     return MUSTER_OK;
 }
 
-static void train_by(collectives_pool *pool, int32_t host, const char *name, bool is_algorithm, int64_t *run) {
+static void train_by(collectives_pool *pool, int32_t host, const char *name, bool is_algorithm, int64_t *run, int64_t *paired_steps) {
     const bool gpus = on_gpus();
     training t = {.algorithm = is_algorithm ? strcmp(name, "reference") == 0 ? name : "direct" : NULL};
     assert_ok(collectives_create(pool->pool, name, &t.communicator));
@@ -95,12 +112,13 @@ static void train_by(collectives_pool *pool, int32_t host, const char *name, boo
     assert_ok(collectives_check_served(t.communicator));
     mst_communicator_destroy(t.communicator);
     *run += t.plans_run;
+    *paired_steps += t.paired_steps;
 }
 
 static void test_every_transport_takes_the_steps_of_plain_loops(void **state) {
     (void)state;
     static const int32_t mixed[][2] = {{0, 1}, {0, 2}, {2, 1}, {1, 3}};
-    int64_t run = 0, pools = 0;
+    int64_t run = 0, pools = 0, paired_steps = 0;
     for (int32_t g = 0; g < RANKS + 4; g++) {
         if (on_gpus() && g != 0 && g != 1 && g != 2 && g != RANKS - 1) continue;
         const int32_t host = g < RANKS ? g + 1 : mixed[g - RANKS][0], discrete = g < RANKS ? 0 : mixed[g - RANKS][1];
@@ -111,13 +129,14 @@ static void test_every_transport_takes_the_steps_of_plain_loops(void **state) {
             const matrix_case c = {.ranks = (uint8_t)pool.size};
             const bool gpus = on_gpus();
             if (!case_available(&c, name)) continue;
-            train_by(&pool, host, name, name && (!gpus || i == 0), &run);
+            train_by(&pool, host, name, name && (!gpus || i == 0), &run, &paired_steps);
             pools++;
         }
         collectives_close(&pool);
     }
-    print_message("%lld trainings on %lld communicators\n", (long long)run, (long long)pools);
+    print_message("%lld trainings on %lld communicators, %lld steps of pairs\n", (long long)run, (long long)pools, (long long)paired_steps);
     assert_true(pools > 0);
+    if (!on_gpus()) assert_true(paired_steps >= 90);
     assert_int_equal(run, pools * (on_gpus() ? GPU_PLANS : takes_fewer() ? FEWER_PLANS : PLANS));
 }
 

@@ -3,12 +3,13 @@
 #include "base_machine.h"
 #include "graph_fixture.h"
 #include "muster/rule.h"
+#include "runtime_impl.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-enum { ROWS = 13, INPUTS = 6, HIDDEN = 1500, STEPS = 4, PARAMETERS = 3 };
+enum { ROWS = 13, INPUTS = 6, HIDDEN = 1501, STEPS = 4, PARAMETERS = 3 };
 static const int64_t counts[PARAMETERS] = {INPUTS * HIDDEN, HIDDEN, HIDDEN};
 
 typedef struct training {
@@ -18,6 +19,7 @@ typedef struct training {
     int32_t split; /* the first weight along this axis; -1: not */
     bool decays;   /* without, rules are single loops on the host */
     bool number;   /* the rate is one, and no input */
+    int64_t stream_bytes;
 } training;
 
 /* mean((tanh(x @ w + b) @ v)^2) over all rows. */
@@ -32,6 +34,7 @@ static void open_training(training *t, const char *devices, muster_dtype dtype, 
     muster_graph *graph;
     muster_runtime_options_init(&options);
     options.devices = devices;
+    options.stream_bytes = t->stream_bytes;
     assert_ok(muster_runtime_open(&options, &t->runtime));
     for (int32_t i = 0; i < PARAMETERS; i++) {
         graph_fill(dtype, memory, counts[i], 1000 * i);
@@ -103,14 +106,25 @@ static int32_t count_passes(const training *t) {
     return found;
 }
 
-static void compare(const char *devices, muster_dtype dtype, muster_update_rule rule, int32_t split, bool decays) {
+/* Between two ranks on the host, single loops add the gradients and write both parameters. */
+static void check_path(const training *t, const char *devices) {
+    const mst_member *members = t->runtime->communicator->members;
+    const bool pairs = strcmp(devices, "host:2") == 0 && !t->decays;
+    for (int32_t r = 0; r < muster_runtime_size(t->runtime) && strncmp(devices, "host:", 5) == 0; r++) {
+        assert_int_equal(members[r].served_pairs, pairs);
+        assert_int_equal(members[r].served_streaming, t->stream_bytes > 0);
+    }
+}
+
+static void compare(const char *devices, muster_dtype dtype, muster_update_rule rule, int32_t split, bool decays, int64_t stream_bytes) {
     static char memory[2][5 * (INPUTS * HIDDEN + 3 * HIDDEN) * sizeof(double)];
     double losses[2];
     int64_t bytes[2];
     for (int32_t unfused = 0; unfused < 2; unfused++) {
-        training t = {.split = split, .decays = decays, .number = split == 0};
+        training t = {.split = split, .decays = decays, .number = split == 0, .stream_bytes = stream_bytes};
         open_training(&t, devices, dtype, rule, unfused);
         losses[unfused] = train(&t, dtype);
+        if (!unfused) check_path(&t, devices);
         bytes[unfused] = read_all(&t, dtype, memory[unfused]);
         assert_int_equal(count_passes(&t), unfused ? 0 : PARAMETERS);
         assert_ok(muster_runtime_close(t.runtime));
@@ -130,7 +144,7 @@ static void test_one_pass_gives_the_bits_of_single_updates(void **state) {
             for (muster_update_rule rule = MUSTER_SGD; rule <= MUSTER_ADAMAX; rule++) {
                 if ((gpus || d == 2) && (rule + split) % 4) continue; /* a sample */
                 for (int32_t f64 = 0; f64 < 2; f64++, cases++)
-                    compare(machines[d], f64 ? MUSTER_F64 : MUSTER_F32, rule, split, (d + split) % 2 == 0);
+                    compare(machines[d], f64 ? MUSTER_F64 : MUSTER_F32, rule, split, (d + split) % 2 == 0, f64 == (split == 1) ? -1 : 1);
             }
     assert_int_equal(cases, gpus ? 24 : 108);
 }

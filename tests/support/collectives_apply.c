@@ -195,10 +195,19 @@ static muster_status note_states(apply_rank *a, const mst_apply_part *part) {
     return MUSTER_OK;
 }
 
+/* Any number of elements of two gradients, and the other rank's parameter. */
+static muster_status add_second(apply_rank *a, const mst_apply_part *part, muster_tensor velocity) {
+    if (!part->second) return part->copy ? mst_error(MUSTER_USER, "rule: a copy, but no second gradient") : MUSTER_OK;
+    if (!a->plan.pairs || !part->copy || part->before != part->after)
+        return mst_error(MUSTER_USER, "rule: a pair for segment %d", part->segment);
+    a->pair_count += part->count;
+    return muster_scale_add(a->worker, 1, vector_at(a, part->second, part->count), 1, velocity);
+}
+
 static muster_status rule(void *context, muster_worker *worker, const mst_apply_part *part) {
     apply_rank *a = context;
     const int64_t element = muster_dtype_size(a->plan.dtype);
-    const bool in_steps = part->count * element <= MST_APPLY_STEP || !mst_device_is_host(worker->device);
+    const bool in_steps = part->count * element <= MST_APPLY_STEP || part->second || !mst_device_is_host(worker->device);
     if (worker != a->worker || part->dtype != a->plan.dtype || part->count <= 0 || !in_steps)
         return mst_error(MUSTER_USER, "rule: %lld elements of segment %d", (long long)part->count, part->segment);
     if (++a->calls == a->fails_at_call) return mst_error(MUSTER_USER, "the rule fails on rank %d", worker->rank);
@@ -207,8 +216,10 @@ static muster_status rule(void *context, muster_worker *worker, const mst_apply_
                   after = vector_at(a, part->after, part->count);
     muster_tensor velocity = vector_at(a, (char *)muster_tensor_address(a->states) + (1 + part->state) * element, part->count);
     MUSTER_TRY(muster_scale_add(worker, 1, gradient, 0.5, velocity));
+    MUSTER_TRY(add_second(a, part, velocity));
     if (part->after != part->before) MUSTER_TRY(muster_copy(worker, before, after));
-    return muster_scale_add(worker, -0.5, velocity, 1, after);
+    MUSTER_TRY(muster_scale_add(worker, -0.5, velocity, 1, after));
+    return part->copy ? muster_copy(worker, after, vector_at(a, part->copy, part->count)) : MUSTER_OK;
 }
 
 mst_apply_request apply_request_of(apply_rank *a) {
@@ -219,6 +230,7 @@ mst_apply_request apply_request_of(apply_rank *a) {
                                .bucket_count = a->plan.buckets ? APPLY_BUCKETS : 0,
                                .function = rule,
                                .context = a,
+                               .pairs = a->plan.pairs,
                                .undefined = a->undefined};
 }
 

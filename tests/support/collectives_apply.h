@@ -18,6 +18,7 @@ typedef struct apply_plan {
     bool sharded; /* rank 0 has two shards, the last one of several none */
     bool apart;   /* the gradients lie elsewhere on each rank */
     bool buckets; /* the vector is divided into APPLY_BUCKETS */
+    bool pairs;   /* the rule takes pairs of gradients */
 } apply_plan;
 
 /* One rank's table and memory. The parameters lie apart from each other; between them, and
@@ -36,6 +37,7 @@ typedef struct apply_rank {
     bool *undefined;
     int64_t visited;       /* elements for which the last phase SUM has called the function */
     int64_t calls;         /* of the rule */
+    int64_t pair_count;    /* elements of which the rule has added two gradients */
     int32_t fails_at_call; /* the rule fails at this call; 0: never */
 } apply_rank;
 

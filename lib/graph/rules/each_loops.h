@@ -43,30 +43,56 @@
     RULE(adamax, ADAMAX, 2)
 /* clang-format on */
 
-#define LOOP(name, states_, gradient, copied, formula)                                                                        \
-    MST_CLONES static void name(const mst_rule_numbers *n, const mst_rule_vectors *v, int64_t count) {                        \
-        const T rate = (T)n->rate, momentum = (T)n->momentum, epsilon = (T)n->epsilon;                                        \
-        const T beta1 = (T)n->beta1, beta2 = (T)n->beta2, rest1 = (T)(1 - n->beta1), rest2 = (T)(1 - n->beta2);               \
-        const T rho = (T)n->rho, rest = (T)(1 - n->rho);                                                                      \
-        const T *a = v->gradients[0], *b = v->gradients[1];                                                                   \
-        T *at = v->parameter, *copy = v->copy, *x = v->states[0], *y = v->states[1];                                          \
-        (void)rate, (void)momentum, (void)epsilon, (void)beta1, (void)beta2, (void)rest1, (void)rest2, (void)rho, (void)rest; \
-        (void)b, (void)copy, (void)x, (void)y;                                                                                \
-        MST_INDEPENDENT                                                                                                       \
-        for (int64_t i = 0; i < count; i++) {                                                                                 \
-            const T g = gradient;                                                                                             \
-            T p = at[i], s = (states_) > 0 ? x[i] : 0, u = (states_) > 1 ? y[i] : 0;                                          \
-            (void)s, (void)u;                                                                                                 \
-            formula at[i] = p;                                                                                                \
-            if (copied) copy[i] = p;                                                                                          \
-            if ((states_) > 0) x[i] = s;                                                                                      \
-            if ((states_) > 1) y[i] = u;                                                                                      \
-        }                                                                                                                     \
+/* Elements [begin, begin + count). A pair: the gradients are added, and the new values also go to
+ * `to`. */
+#define ELEMENTS(name, states_, formula)                                                                                                 \
+    static MST_ALWAYS_INLINE void name##_elements(const mst_rule_numbers *n, const mst_rule_vectors *v, bool pair, T *to, int64_t begin, \
+                                                  int64_t count) {                                                                       \
+        const T rate = (T)n->rate, momentum = (T)n->momentum, epsilon = (T)n->epsilon;                                                   \
+        const T beta1 = (T)n->beta1, beta2 = (T)n->beta2, rest1 = (T)(1 - n->beta1), rest2 = (T)(1 - n->beta2);                          \
+        const T rho = (T)n->rho, rest = (T)(1 - n->rho);                                                                                 \
+        const T *a = (const T *)v->gradients[0] + begin, *b = pair ? (const T *)v->gradients[1] + begin : NULL;                          \
+        T *at = (T *)v->parameter + begin;                                                                                               \
+        T *x = (states_) > 0 ? (T *)v->states[0] + begin : NULL, *y = (states_) > 1 ? (T *)v->states[1] + begin : NULL;                  \
+        (void)rate, (void)momentum, (void)epsilon, (void)beta1, (void)beta2, (void)rest1, (void)rest2, (void)rho, (void)rest;            \
+        (void)x, (void)y;                                                                                                                \
+        MST_INDEPENDENT                                                                                                                  \
+        for (int64_t i = 0; i < count; i++) {                                                                                            \
+            const T g = pair ? a[i] + b[i] : a[i];                                                                                       \
+            T p = at[i], s = (states_) > 0 ? x[i] : 0, u = (states_) > 1 ? y[i] : 0;                                                     \
+            (void)s, (void)u;                                                                                                            \
+            formula at[i] = p;                                                                                                           \
+            if (pair) to[i] = p;                                                                                                         \
+            if ((states_) > 0) x[i] = s;                                                                                                 \
+            if ((states_) > 1) y[i] = u;                                                                                                 \
+        }                                                                                                                                \
     }
-#define BOTH(name, NAME, states)                   \
-    LOOP(name##_single, states, a[i], false, NAME) \
-    LOOP(name##_pair, states, a[i] + b[i], true, NAME)
-RULES(BOTH)
 
-#define ENTRY(name, NAME, states) [MUSTER_##NAME] = {name##_single, name##_pair},
+/* The copy bypasses the cache a block at a time. Steps of 1 and 4 KiB, each with a loop that updates
+ * and one that copies, were slower than no bypass (bench/README.md). */
+enum { BLOCK = 4 * MST_CACHE_LINE / sizeof(T) };
+
+#define THREE(name, NAME, states)                                                                                  \
+    ELEMENTS(name, states, NAME)                                                                                   \
+    MST_CLONES static void name##_single(const mst_rule_numbers *n, const mst_rule_vectors *v, int64_t count) {    \
+        name##_elements(n, v, false, NULL, 0, count);                                                              \
+    }                                                                                                              \
+    MST_CLONES static void name##_pair(const mst_rule_numbers *n, const mst_rule_vectors *v, int64_t count) {      \
+        name##_elements(n, v, true, v->copy, 0, count);                                                            \
+    }                                                                                                              \
+    MST_CLONES static void name##_streaming(const mst_rule_numbers *n, const mst_rule_vectors *v, int64_t count) { \
+        _Alignas(MST_CACHE_LINE) T block[BLOCK];                                                                   \
+        T *copy = v->copy;                                                                                         \
+        int64_t i = (int64_t)(-(uintptr_t)copy % MST_CACHE_LINE / sizeof(T));                                      \
+        if (i > count) i = count;                                                                                  \
+        name##_elements(n, v, true, copy, 0, i);                                                                   \
+        for (; count - i >= BLOCK; i += BLOCK) {                                                                   \
+            name##_elements(n, v, true, block, i, BLOCK);                                                          \
+            mst_stream_lines(copy + i, block, 4);                                                                  \
+        }                                                                                                          \
+        name##_elements(n, v, true, copy + i, i, count - i);                                                       \
+    }
+RULES(THREE)
+
+#define ENTRY(name, NAME, states) [MUSTER_##NAME] = {name##_single, name##_pair, name##_streaming},
 const mst_rule_loops LOOPS[] = {RULES(ENTRY)};

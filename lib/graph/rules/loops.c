@@ -40,5 +40,6 @@ bool mst_rule_loop_find(const mst_graph_program *program, const mst_pass_rule *r
 void mst_rule_loop_run(const mst_rule_use *use, const mst_rule_vectors *vectors, int64_t count) {
     mst_rule_numbers numbers = use->numbers;
     if (use->rate) mst_convert(MUSTER_F64, &numbers.rate, use->rate->dtype, muster_tensor_address(*use->rate), 1);
-    (vectors->copy ? use->loops.pair : use->loops.single)(&numbers, vectors, count);
+    const mst_rule_loop loop = !vectors->gradients[1] ? use->loops.single : vectors->past_cache ? use->loops.streaming : use->loops.pair;
+    loop(&numbers, vectors, count);
 }

@@ -1,6 +1,7 @@
 /* The loops of rules on f32. */
 #include "loops_private.h"
 #include "muster/rule.h"
+#include "stream_impl.h"
 
 #include <math.h>
 

@@ -17,18 +17,21 @@ typedef struct mst_rule_numbers {
     double rate, momentum, beta1, beta2, rho, epsilon;
 } mst_rule_numbers;
 
-/* Where the vectors of a call lie. A loop adds the gradients; it updates the parameter and the
- * states in place, and writes the new values to `copy`, too. They do not overlap. */
+/* Where the vectors of a call lie. A loop updates the parameter and the states in place. With two
+ * gradients it adds them, and writes the new values to `copy`, too: if past_cache, by stores that
+ * bypass the cache, after which the caller calls mst_stream_fence. They do not overlap. */
 typedef struct mst_rule_vectors {
     const void *gradients[2];
     void *parameter, *copy;
+    bool past_cache;
     void *states[MST_RULE_LOOP_STATES];
 } mst_rule_vectors;
 
 typedef void (*mst_rule_loop)(const mst_rule_numbers *numbers, const mst_rule_vectors *vectors, int64_t n);
 typedef struct mst_rule_loops {
-    mst_rule_loop single; /* of gradients[0], without a copy */
-    mst_rule_loop pair;   /* of both gradients, with a copy */
+    mst_rule_loop single;    /* of gradients[0], without a copy */
+    mst_rule_loop pair;      /* of both gradients, with a copy */
+    mst_rule_loop streaming; /* the same past the cache */
 } mst_rule_loops;
 
 /* By muster_update_rule. */

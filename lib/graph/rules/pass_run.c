@@ -127,7 +127,8 @@ static char *value_address(const pass_context *c, const struct mst_pass_run *run
 
 static void loop_apply(const pass_context *c, const struct mst_pass_run *run, const mst_apply_part *part) {
     const int32_t states = c->program->graph->rules->entries[run->rule->entry].state_count;
-    mst_rule_vectors vectors = {.gradients = {part->gradient}, .parameter = part->after};
+    mst_rule_vectors vectors = {
+        .gradients = {part->gradient, part->second}, .parameter = part->after, .copy = part->copy, .past_cache = part->past_cache};
     for (int32_t s = 0; s < states; s++)
         vectors.states[s] = value_address(c, run, (mst_pass_value){.kind = MST_PASS_STATE, .index = s}, part, true);
     mst_rule_loop_run(&run->loop, &vectors, part->count);
@@ -179,6 +180,8 @@ static void vector_open(const mst_graph_program *program, mst_instance *instance
                                                 .context = &instance->pass_context[v],
                                                 .undefined = &instance->undefined[vector->first]};
     instance->requests[v].gradients.device = instance->device;
+    instance->requests[v].pairs = true;
+    for (int32_t i = 0; i < vector->count; i++) instance->requests[v].pairs &= instance->pass[vector->first + i].is_loop;
 }
 
 void mst_pass_open(const mst_graph_program *program, mst_instance *instance, const muster_tensor *given, const muster_tensor *updates) {
