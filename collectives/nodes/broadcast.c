@@ -2,10 +2,12 @@
  * root, has the children 2 v + 1 and 2 v + 2.
  *
  * A member receives N bytes and sends 2 N at most, in C = N / c chunks. By LogGP (latency L, overhead
- * o, gap G per byte, g per message; s(c) = max(g, o + c G) is the time between two messages that a
- * member sends), a chunk takes t = L + 2 o + c G to the first child, s(c) more to the second one, and
- * the depth is D = floor(log2 M): the last chunk leaves the root after 2 (C - 1) s(c), so
- *     T <= 2 (C - 1) s(c) + D (t + s(c)). */
+ * o, gap G per byte, g per message), messages of c bytes that a member sends are s(c) = max(o, g + c
+ * G) apart; 2 o, if that is more, where it receives as many meanwhile. A chunk is at the first child
+ * after t = L + 2 o + c G, at the second one s(c) later, and the depth is D = floor(log2 M). The last
+ * chunk leaves the root 2 (C - 1) s(c) after the first one, so
+ *     T <= 2 (C - 1) s(c) + D (t + s(c)).
+ * The last sender knows L - o later that its message has been matched. */
 #include "flow_private.h"
 
 enum { BROADCAST_LEAST = 8 * 1024, BROADCAST_BATCHES = 8 };

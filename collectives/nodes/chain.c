@@ -77,6 +77,7 @@ static void chain_fold_batch(mst_schedule *schedule) {
     mst_fold_own(schedule, slot, place / element + schedule->batch, count, first);
     if (last && (move->kind == MST_MOVE_ALL_REDUCE || move->root == schedule->channel->rank))
         memcpy((char *)move->to + place + schedule->batch * element, slot, (size_t)(count * element));
+    schedule->machine.moved = true;
     schedule->batch += count;
     if (count < left) return;
     schedule->batch = 0;

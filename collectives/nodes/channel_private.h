@@ -48,6 +48,9 @@ typedef struct mst_machine {
     mst_progress (*progress)(struct mst_machine *machine);
     /* The number of a process whose message this machine needs to go on; -1: of none in particular. */
     int32_t (*waits_for)(const struct mst_machine *machine);
+    /* Has the last call of `progress` done anything? Then the caller calls it again before it sleeps:
+     * folds and copies are done a batch in each call. */
+    bool moved;
 } mst_machine;
 
 /* What progress returns when a function of the table has returned `result`, which is not

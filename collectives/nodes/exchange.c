@@ -111,6 +111,7 @@ static void exchange_fold_batch(mst_schedule *schedule) {
         schedule->inputs[(rank - distance + size) % size] = exchange_slots(schedule, distance) + slot + at;
     schedule->inputs[rank] = (const char *)move->from + schedule->offsets[rank] + place;
     mst_fold(schedule, exchange_result(schedule) + (exchange_folds_for_root(schedule) ? slot + at : place), schedule->inputs, count);
+    schedule->machine.moved = true;
     schedule->batch += count;
     if (count < left) return;
     schedule->batch = 0;

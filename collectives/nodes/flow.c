@@ -88,6 +88,7 @@ static int32_t flow_begin_chunk(mst_schedule *schedule, mst_flow *flow) {
         result = wire->table->receive(wire->state, at, bytes, process, tag, request);
     }
     if (*request) schedule->busy++;
+    schedule->machine.moved = true;
     return result;
 }
 
@@ -107,19 +108,30 @@ static int32_t flows_test(mst_schedule *schedule) {
     int32_t done = 0;
     const int32_t result = wire->table->test_some(wire->state, count, schedule->requests + first, &done, schedule->done, NULL);
     schedule->busy -= done;
+    if (done) schedule->machine.moved = true;
     schedule->request_next = first + count == schedule->request_count ? 0 : first + count;
     return result;
 }
 
-int32_t mst_flows_progress(mst_schedule *schedule) {
-    int32_t result = flows_test(schedule);
-    for (int32_t i = 0, begun = 0; result == MUSTER_WIRE_OK && i < schedule->flow_count; i++) {
+/* One chunk of each flow that may go on, so that no member waits for several chunks of another one. */
+static int32_t flows_begin(mst_schedule *schedule, int32_t *begun) {
+    int32_t result = MUSTER_WIRE_OK;
+    for (int32_t i = 0; result == MUSTER_WIRE_OK && i < schedule->flow_count && *begun < FLOW_BEGUN; i++) {
         mst_flow *flow = &schedule->flows[i];
         flow_look(schedule, flow);
-        for (; result == MUSTER_WIRE_OK && begun < FLOW_BEGUN && flow_may_begin(flow); begun++) {
-            result = flow_begin_chunk(schedule, flow);
-            flow_look(schedule, flow);
-        }
+        if (!flow_may_begin(flow)) continue;
+        result = flow_begin_chunk(schedule, flow);
+        flow_look(schedule, flow);
+        ++*begun;
+    }
+    return result;
+}
+
+int32_t mst_flows_progress(mst_schedule *schedule) {
+    int32_t result = flows_test(schedule), begun = 0;
+    for (int32_t before = -1; result == MUSTER_WIRE_OK && begun > before && begun < FLOW_BEGUN;) {
+        before = begun;
+        result = flows_begin(schedule, &begun);
     }
     return result;
 }

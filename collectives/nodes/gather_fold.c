@@ -51,6 +51,7 @@ static void gather_fold_batch(mst_schedule *schedule) {
     for (int32_t i = 0; i < size; i++)
         schedule->inputs[i] = mst_schedule_slots(schedule) + schedule->offsets[i] + schedule->folded * element;
     if (count) mst_fold(schedule, (char *)move->to + (schedule->segment + schedule->folded) * element, schedule->inputs, count);
+    schedule->machine.moved = true;
     schedule->folded += count;
 }
 

@@ -74,7 +74,10 @@ static int32_t schedule_step(mst_schedule *schedule, bool *done) {
         *done = !schedule->busy;
         return result;
     }
-    if (schedule->copy_bytes) schedule_copy_batch(schedule);
+    if (schedule->copy_bytes) {
+        schedule_copy_batch(schedule);
+        schedule->machine.moved = true;
+    }
     const bool nothing_left = !row->advance || row->advance(schedule);
     const int32_t result = mst_flows_progress(schedule);
     *done = nothing_left && !schedule->copy_bytes && mst_flows_ended(schedule);
@@ -85,12 +88,9 @@ static mst_progress schedule_progress(mst_machine *machine) {
     mst_schedule *schedule = (mst_schedule *)machine;
     if (!schedule->running) return MST_PROGRESS_DONE;
     bool done = false;
+    machine->moved = false;
     const int32_t result = schedule_step(schedule, &done);
-    if (result == MUSTER_WIRE_LOST) return MST_PROGRESS_LOST;
-    if (result != MUSTER_WIRE_OK) {
-        mst_wire_error(schedule->channel->wire, mst_move_kind_name(schedule->move->kind));
-        return MST_PROGRESS_FAILED;
-    }
+    if (result != MUSTER_WIRE_OK) return mst_channel_failed(schedule->channel, result, mst_move_kind_name(schedule->move->kind));
     if (!done) return MST_PROGRESS_RUNNING;
     schedule->running = false;
     return MST_PROGRESS_DONE;
