@@ -283,7 +283,7 @@ static void add_case(fault_case c) {
 }
 
 /* On the GPUs of their own, and a part of it on virtual devices too; what only those reach, whole
- * on them. sample: one case of so many. */
+ * on them. sample: one case of so many, and in any case that the symbol fails. */
 static void add_symbol(int symbol, int sample) {
     const char *provoke = provocation_of(symbols[symbol]);
     bool reached = false;
@@ -291,10 +291,10 @@ static void add_symbol(int symbol, int sample) {
         const uint64_t calls = counts->calls[way][symbol];
         const int one_of = reached ? VIRTUAL_SAMPLE * sample : sample;
         if (provoke ? way == 1 : calls == 0) continue;
-        reached = true;
         for (failure f = 0; f < FAILURES; f++)
-            if (pick((uint64_t)one_of) == 0)
+            if (pick((uint64_t)one_of) == 0 || (f == FAILS && !reached))
                 add_case((fault_case){symbols[symbol], way, f, way == 0 ? 1 : 1 + pick((calls + 1) / 2), provoke});
+        reached = true;
     }
     for (int way = 0; way < 2 && is_swept(symbols[symbol]); way++)
         for (uint64_t kth = 2; kth <= (counts->calls[way][symbol] + 1) / 2; kth++)
@@ -319,7 +319,7 @@ static void every_symbol_may_fail_in_every_way(void **state) {
 #ifdef MUSTER_TEST_SANITIZED
     const int sample = test_is_full() ? 1 : 8;
 #else
-    const int sample = 1;
+    const int sample = test_is_full() || only ? 1 : 3;
 #endif
     for (int i = 0; i < SYMBOLS; i++)
         if (!only || strcmp(only, symbols[i]) == 0) add_symbol(i, sample);

@@ -34,7 +34,7 @@ static void test_row(void **state) {
     const ops_oracle *oracle = ops_oracle_find(o->id);
     if (!oracle || !oracle->cases || oracle->case_count == 0)
         fail_msg("the operation %s has no cases: see ops_oracle in tests/support/ops_oracle.h", o->name);
-    assert_ok(ops_run_on("host", run_cases, o));
+    if (ops_first_backend() == 0) assert_ok(ops_run_on("host", run_cases, o));
     assert_ok(ops_run_on("discrete", run_cases, o));
 }
 
@@ -81,11 +81,11 @@ static void test_every_kernel_has_a_row(void **state) {
 
 /* ---- special values ---- */
 
-#define ON_EVERY_DEVICE(body)                          \
-    static void test_##body(void **state) {            \
-        (void)state;                                   \
-        assert_ok(ops_run_on("host", body, NULL));     \
-        assert_ok(ops_run_on("discrete", body, NULL)); \
+#define ON_EVERY_DEVICE(body)                                                    \
+    static void test_##body(void **state) {                                      \
+        (void)state;                                                             \
+        if (ops_first_backend() == 0) assert_ok(ops_run_on("host", body, NULL)); \
+        assert_ok(ops_run_on("discrete", body, NULL));                           \
     }
 
 static muster_status integers_wrap(muster_worker *w, void *argument) {

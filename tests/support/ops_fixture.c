@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { PAIRS = 16, STORAGE = 1 << 15 };
+enum { PAIRS = 16 };
 
 static void log_nothing(void *user, muster_log_level level, const char *line) { (void)user, (void)level, (void)line; }
 
@@ -60,6 +60,8 @@ muster_status ops_run_on(const char *backend, mst_task body, void *argument) {
     return status;
 }
 
+int ops_first_backend(void) { return on_gpus() && !test_is_full() ? 1 : 0; }
+
 static uint64_t numbers = 1;
 
 void ops_seed(void) {
@@ -77,9 +79,9 @@ int ops_rounds(int usual, int full) { return test_is_full() ? full : usual; }
 /* ---- tensors ---- */
 
 ops_pair ops_make(muster_worker *worker, muster_dtype dtype, int64_t storage) {
-    static _Alignas(64) char memory[PAIRS][STORAGE * 8];
+    static _Alignas(64) char memory[PAIRS][OPS_STORAGE * 8];
     static int used;
-    assert_true(storage <= STORAGE);
+    assert_true(storage <= OPS_STORAGE);
     ops_pair pair = {.host_storage = muster_tensor_make(dtype, memory[used++ % PAIRS], 1, &storage),
                      .device_storage = muster_worker_scratch(worker, dtype, 1, &storage)};
     for (int64_t i = 0; i < storage; i++) {

@@ -13,6 +13,9 @@ typedef struct ops_pair {
 
 /* Runs body(worker, argument) on one device of the backend, in this thread. */
 muster_status ops_run_on(const char *backend, mst_task body, void *argument);
+/* The first of the backends {"host", "discrete"} with which a test of many cases runs: on GPUs,
+ * where both names stand for a GPU, the second alone does unless MUSTER_TEST_FULL is set. */
+int ops_first_backend(void);
 
 /* A small repeatable generator: a number in [0, below). seed: MUSTER_SEED, else fixed; printed.
  * rounds: `full` with MUSTER_TEST_FULL. */
@@ -23,6 +26,7 @@ int ops_rounds(int usual, int full);
 /* A pair over `storage` elements, small whole numbers; its views are the caller's to lay out: first
  * apply the strides and the offset to `host`, then call ops_place. The mirrors of the last 16 pairs
  * are kept. */
+enum { OPS_STORAGE = 1 << 15 }; /* the most elements */
 ops_pair ops_make(muster_worker *worker, muster_dtype dtype, int64_t storage);
 void ops_place(ops_pair *pair);
 /* A pair in a random layout: axes in any order, with gaps, backwards; repeats: also with strides 0

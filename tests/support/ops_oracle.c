@@ -212,7 +212,7 @@ static double held(muster_dtype dtype, double value) {
 }
 
 void ops_check(muster_worker *w, const mst_op_row *o, const ops_pair *y, const double *expected) {
-    static char before[ORACLE_MOST * 64];
+    static char before[OPS_STORAGE * 8];
     const size_t bytes = (size_t)mst_tensor_bytes(y->host_storage);
     const double tolerance = o->error[y->host.dtype];
     int64_t index[MUSTER_MAX_DIMS] = {0}, i = 0;

@@ -4,6 +4,7 @@
 set -eu
 source=$1
 seconds=${2:-60}
+[ "${MUSTER_TEST_FULL:-}" != 1 ] || seconds=60
 here=$source/tests/graph/fuzz
 folder=$(mktemp -d)
 [ -z "${MUSTER_TEST_ASKED:-}" ] || echo "fuzz.sh seed" >>"$MUSTER_TEST_ASKED" # it has random cases: see tests/soak.py
