@@ -21,7 +21,7 @@ static void keep_line(void *user, muster_log_level level, const char *line) {
 }
 
 static void begin(bool peers) {
-    muster_sim_options options = {.devices = RANKS, .no_peers = !peers, .longest_delay = 20};
+    muster_sim_options options = {.devices = RANKS, .no_peers = !peers, .longest_delay = 20, .delay_one_of = 8};
     log_text[0] = '\0';
     muster_sim_reset(&options);
     mst_cuda_forget_lost();

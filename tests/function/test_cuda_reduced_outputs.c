@@ -41,7 +41,7 @@ static muster_runtime *open_machine(const char *devices, bool peers) {
     muster_runtime *runtime;
     char notice[MST_MESSAGE_SIZE];
     while (mst_cuda_take_notice(notice)) continue;
-    muster_sim_reset(&(muster_sim_options){.devices = GPUS, .no_peers = !peers, .longest_delay = 20});
+    muster_sim_reset(&(muster_sim_options){.devices = GPUS, .no_peers = !peers, .longest_delay = 20, .delay_one_of = 8});
     mst_cuda_forget_lost();
     muster_runtime_options_init(&options);
     options.devices = devices;

@@ -35,7 +35,7 @@ static void forget(void) {
     char notice[MST_MESSAGE_SIZE];
     while (mst_cuda_take_notice(notice)) continue;
     muster_sim_inject_clear();
-    muster_sim_reset(&(muster_sim_options){.devices = DEVICES, .longest_delay = 20});
+    muster_sim_reset(&(muster_sim_options){.devices = DEVICES, .longest_delay = 20, .delay_one_of = 8});
     mst_cuda_forget_lost();
 }
 

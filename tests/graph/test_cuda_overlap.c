@@ -161,7 +161,7 @@ static int64_t train(const training *t, char *memory) {
 static muster_runtime *open_devices(const char *devices, const char *algorithm) {
     muster_runtime *runtime;
     muster_runtime_options options;
-    muster_sim_reset(&(muster_sim_options){.devices = DEVICES, .longest_delay = 20});
+    muster_sim_reset(&(muster_sim_options){.devices = DEVICES, .longest_delay = 20, .delay_one_of = 8});
     muster_runtime_options_init(&options);
     options.devices = devices;
     options.collective_algorithm = algorithm;

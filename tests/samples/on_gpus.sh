@@ -3,7 +3,7 @@
 # usage: on_gpus.sh SAMPLE LIBRARIES
 set -eu
 sample=$1
-export MUSTER_CUDA_LIBRARIES=$2 MUSTER_SIM_DELAY=20 MUSTER_CACHE_DIR=off
+export MUSTER_CUDA_LIBRARIES=$2 MUSTER_SIM_DELAY=20 MUSTER_SIM_DELAY_ONE_OF=8 MUSTER_CACHE_DIR=off
 folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT
 [ -e "$MUSTER_CUDA_LIBRARIES/libcuda.so.1" ] || { echo "$MUSTER_CUDA_LIBRARIES: no simulated machine"; exit 1; }

@@ -4,7 +4,7 @@
 # usage: train_on_gpus.sh TRAIN PYTHON DATA LIBRARIES
 set -eu
 train=$1 python=$2 data=$3
-export MUSTER_CUDA_LIBRARIES=$4 MUSTER_SIM_DELAY=20 MUSTER_CACHE_DIR=off
+export MUSTER_CUDA_LIBRARIES=$4 MUSTER_SIM_DELAY=20 MUSTER_SIM_DELAY_ONE_OF=8 MUSTER_CACHE_DIR=off
 folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT
 [ -e "$MUSTER_CUDA_LIBRARIES/libcuda.so.1" ] || { echo "$MUSTER_CUDA_LIBRARIES: no simulated machine"; exit 1; }

@@ -29,6 +29,7 @@ static muster_sim_options environment_options(void) {
     options.memory = environment("MUSTER_SIM_MEMORY", 0);
     options.seed = environment("MUSTER_SIM_SEED", 0);
     options.longest_delay = (uint32_t)environment("MUSTER_SIM_DELAY", 0);
+    options.delay_one_of = (uint32_t)environment("MUSTER_SIM_DELAY_ONE_OF", 0);
     options.connections = (int)environment("CUDA_DEVICE_MAX_CONNECTIONS", 0);
     options.compile_time = (uint32_t)environment("MUSTER_SIM_COMPILE", 0);
     options.no_peers = environment("MUSTER_SIM_PEERS", 1) == 0;
@@ -54,6 +55,7 @@ static void make_machine(const muster_sim_options *options) {
     if (sim_state.options.memory == 0) sim_state.options.memory = (uint64_t)256 << 20;
     if (sim_state.options.memory > (uint64_t)4 << 30) sim_state.options.memory = (uint64_t)4 << 30;
     if (sim_state.options.seed == 0) sim_state.options.seed = 1;
+    if (sim_state.options.delay_one_of == 0 || environment("MUSTER_TEST_FULL", 0) == 1) sim_state.options.delay_one_of = 1;
     if (sim_state.options.connections <= 0) sim_state.options.connections = CONNECTIONS;
     if (sim_state.options.connections > SIM_CONNECTIONS_MAX) sim_state.options.connections = SIM_CONNECTIONS_MAX;
     if (sim_state.options.multiprocessors <= 0) sim_state.options.multiprocessors = 4;

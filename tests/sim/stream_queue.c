@@ -33,8 +33,8 @@ bool sim_stream_ended(const sim_stream *stream) {
 }
 
 static void delay(sim_stream *stream) {
-    uint32_t longest = sim_state.options.longest_delay;
-    if (!longest || sim_stream_ended(stream)) return;
+    uint32_t longest = sim_state.options.longest_delay, one_of = sim_state.options.delay_one_of;
+    if (!longest || (one_of > 1 && sim_random(&stream->chance) % one_of != 0) || sim_stream_ended(stream)) return;
     uint64_t nanoseconds = sim_random(&stream->chance) % ((uint64_t)longest * 1000 + 1);
     struct timespec pause = {(time_t)(nanoseconds / 1000000000u), (long)(nanoseconds % 1000000000u)};
     nanosleep(&pause, NULL);
