@@ -1,0 +1,121 @@
+/* The time of each schedule on the simulated wire against a calculation by LogGP. */
+#include "base_check.h"
+#include "collectives_fleet.h"
+
+enum { L = FLEET_L, O = FLEET_O, GAP = FLEET_GAP, BYTE = FLEET_BYTE };
+
+static int64_t larger(int64_t a, int64_t b) { return a > b ? a : b; }
+
+/* When the i-th (1, 2, ...) of the messages leaves that a process begins at `time`, one after
+ * the other. */
+static int64_t hand_leaves(int64_t time, int32_t i, int64_t bytes) {
+    int64_t leaves = time + O;
+    for (int32_t k = 2; k <= i; k++) leaves = larger(time + (int64_t)k * O, leaves + bytes * BYTE + GAP);
+    return leaves;
+}
+
+/* All send to all others at `time`, the message of distance d as the d-th: when a process has
+ * been told of those that are for it. */
+static int64_t hand_exchange(int64_t time, int32_t size, int64_t bytes) {
+    int64_t told = time + (int64_t)(size - 1) * O;
+    for (int32_t d = 1; d < size; d++) told = larger(told, hand_leaves(time, d, bytes) + bytes * BYTE + L) + O;
+    return told;
+}
+
+/* When all of a tree are done below the process `number`, which has its bytes at `time`. */
+static int64_t hand_tree(int64_t time, int32_t number, int32_t size, int64_t bytes) {
+    int64_t end = time;
+    for (int32_t child = 1; child <= 2 && 2 * number + child < size; child++) {
+        const int64_t leaves = hand_leaves(time, child, bytes), there = leaves + bytes * BYTE + L;
+        end = larger(end, larger(there + L, hand_tree(there + O, 2 * number + child, size, bytes)));
+    }
+    return end;
+}
+
+/* All others send to one at once: its wire takes them one by one. */
+static int64_t hand_incast(int32_t size, int64_t bytes) {
+    int64_t told = 0, there = 0;
+    for (int32_t i = 1; i < size; i++) {
+        there = O + L + i * bytes * BYTE + (i - 1) * (int64_t)GAP;
+        told = larger(told, there) + O;
+    }
+    return larger(told, there + L);
+}
+
+/* The time of a move whose messages all have `part` bytes and are eager; what is folded costs
+ * nothing. A member's last message to another is done when the word of its match is back: L after
+ * it is there. -1: not computed. */
+static int64_t by_hand(fleet_plan plan) {
+    const int64_t n = plan.part, hop = O + n * BYTE + L + O, ends = larger(L, O) - O;
+    const int32_t size = plan.size, steps = size - 1;
+    if (size == 1) return plan.algorithm == MST_MOVE_MPI ? -1 : 0;
+    switch (plan.algorithm) {
+    case MST_MOVE_TREE:
+        return hand_tree(0, 0, size, n);
+    case MST_MOVE_RING:
+        return steps * hop + ends;
+    case MST_MOVE_CHAIN:
+        if (plan.kind == MST_MOVE_ALL_REDUCE) return 2 * steps * hop + ends;
+        return plan.root == size - 1 ? steps * hop + ends : -1;
+    case MST_MOVE_EXCHANGE:
+        if (plan.kind == MST_MOVE_REDUCE) return -1;
+        if (plan.kind == MST_MOVE_REDUCE_SCATTER)
+            return larger(hand_exchange(0, size, n), hand_leaves(0, steps, n) + n * BYTE + 2 * (int64_t)L);
+        return larger(hand_exchange(hand_exchange(0, size, n), size, n),
+                      hand_leaves(hand_exchange(0, size, n), steps, n) + n * BYTE + 2 * (int64_t)L);
+    case MST_MOVE_GATHER_FOLD:
+        return plan.kind == MST_MOVE_REDUCE ? hand_incast(size, n) : -1;
+    case MST_MOVE_DIRECT:
+        if (size > 9) return -1; /* more than 8 at a time wait for each other */
+        if (plan.kind == MST_MOVE_GATHER) return hand_incast(size, n);
+        if (plan.kind == MST_MOVE_SCATTER) return hand_leaves(0, steps, n) + n * BYTE + L + larger(L, O);
+        return larger(hand_exchange(0, size, n), hand_leaves(0, steps, n) + n * BYTE + 2 * (int64_t)L);
+    default:
+        return -1;
+    }
+}
+
+static int32_t hand_compared;
+
+static void pair_time(fleet_plan plan) {
+    const int32_t part = plan.part;
+    /* The vector of an all_reduce by exchange is cut into slices, which are the messages. */
+    if (plan.algorithm == MST_MOVE_EXCHANGE && plan.kind != MST_MOVE_REDUCE_SCATTER) plan.part *= plan.size;
+    const fleet_outcome result = fleet_run(plan, 0, 0);
+    plan.part = part;
+    const int64_t expected = by_hand(plan);
+    if (expected < 0) return;
+    if (result.time != expected)
+        fail_msg("%s by %s, %d processes, %d bytes: expected %lld ps, received %lld", mst_move_kind_name(plan.kind),
+                 mst_move_algorithm_name(plan.algorithm), plan.size, plan.part, (long long)expected, (long long)result.time);
+    hand_compared++;
+}
+
+static void test_time_by_hand(void **state) {
+    (void)state;
+    const int32_t sizes[] = {1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 31, 32, 33};
+    const int32_t parts[] = {64, 256, 1024, 4096};
+    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++)
+        for (int32_t j = 0; j < 4; j++) {
+            hand_compared = 0;
+            fleet_for_each_pair((fleet_plan){.size = sizes[i], .part = parts[j]}, pair_time);
+            assert_int_equal(hand_compared, sizes[i] == 1 ? 13 : sizes[i] <= 9 ? 9 : 6);
+        }
+}
+
+/* Bruck: step k moves min(2^k, P - 2^k) parts, in one message or, around the end, in two. */
+static void test_time_of_bruck(void **state) {
+    (void)state;
+    for (int32_t size = 2; size <= 33; size++) {
+        const int64_t n = 64, bytes = (size - 1) * n * BYTE;
+        int64_t steps = 0;
+        for (int32_t reach = 1; reach < size; reach *= 2) steps++;
+        const int64_t time = fleet_run((fleet_plan){MST_MOVE_ALL_GATHER, MST_MOVE_BRUCK, .size = size, .part = (int32_t)n}, 0, 0).time;
+        assert_in_range(time, steps * (2 * O + L) + bytes, steps * (4 * O + L + GAP) + bytes + L);
+    }
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_time_by_hand), cmocka_unit_test(test_time_of_bruck)};
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
