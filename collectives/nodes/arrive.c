@@ -20,7 +20,7 @@ static int32_t member_below(const mst_arrival *a, int32_t step) {
 /* How many members' payloads travel in a step. */
 static int32_t blocks_of(const mst_arrival *a, int32_t step) { return smaller(1 << step, a->channel.size - (1 << step)); }
 
-static int64_t room_of(const mst_arrival *a, int32_t step) {
+static int64_t most_bytes(const mst_arrival *a, int32_t step) {
     return (int64_t)sizeof(mst_arrival_header) + (int64_t)blocks_of(a, step) * a->capacity;
 }
 
@@ -97,7 +97,7 @@ static void take_carried(mst_arrival *a, uint32_t there, const unsigned char *pa
 static mst_progress post(mst_arrival *a, int32_t step) {
     const mst_channel *c = &a->channel;
     const int32_t result =
-        c->wire->table->receive(c->wire->state, a->received[step], room_of(a, step), mst_channel_process(c, member_above(a, step)),
+        c->wire->table->receive(c->wire->state, a->received[step], most_bytes(a, step), mst_channel_process(c, member_above(a, step)),
                                 mst_channel_tag(c, MST_KIND_ARRIVAL), &a->receives[step]);
     return result == MUSTER_WIRE_OK ? MST_PROGRESS_DONE : mst_channel_failed(c, result, "an arrival posts a receive");
 }
@@ -234,7 +234,7 @@ muster_status mst_arrival_open(mst_arrival *a, const mst_channel *channel, int32
                          (int)channel->size);
     while ((int64_t)1 << a->steps < channel->size) a->steps++;
     int64_t bytes = aligned((int64_t)channel->size * capacity);
-    for (int32_t step = 0; step < a->steps; step++) bytes += 2 * aligned(room_of(a, step));
+    for (int32_t step = 0; step < a->steps; step++) bytes += 2 * aligned(most_bytes(a, step));
     a->memory = mst_alloc_uninitialised((size_t)bytes);
     if (!a->memory) return mst_out_of_memory("the memory of arrivals", bytes);
     unsigned char *next = a->memory;
@@ -242,8 +242,8 @@ muster_status mst_arrival_open(mst_arrival *a, const mst_channel *channel, int32
     next += aligned((int64_t)channel->size * capacity);
     for (int32_t step = 0; step < a->steps; step++) {
         a->received[step] = next;
-        a->sent[step] = next + aligned(room_of(a, step));
-        next += 2 * aligned(room_of(a, step));
+        a->sent[step] = next + aligned(most_bytes(a, step));
+        next += 2 * aligned(most_bytes(a, step));
     }
     return MUSTER_OK;
 }

@@ -20,7 +20,8 @@ typedef struct mst_nodes {
     char (*host_names)[MST_HOST_TEXT];    /* [hosts] */
     int32_t local, locals;                /* this process among the processes of its host, in their order */
     int64_t warn_after_ns, fail_after_ns; /* negative: never; of rounds outside of calls, and of calls without deadlines of their own */
-    bool lost;                            /* a process has ended: the runtime can only be closed */
+    int64_t spin_ns;                      /* a wait for other processes spins so long at most; the runtime sets it, 0 on crowded hosts */
+    _Atomic bool lost;                    /* a process has ended: the runtime can only be closed */
     struct mst_rounds *rounds;            /* rounds.c */
     struct mst_slabs *slabs;              /* the memory that the wire reads and writes */
 } mst_nodes;
@@ -50,6 +51,7 @@ typedef struct mst_round {
     const void *payload;
     int32_t payload_bytes; /* 0 to MST_ROUND_BYTES */
     const void *all;
+    int64_t warn_after_ns, fail_after_ns; /* 0: those of the nodes; negative: never */
 } mst_round;
 
 /* Before a call touches anything: do all processes make the same call, and does none refuse it? All
@@ -79,6 +81,9 @@ muster_status mst_nodes_all_reduce(mst_nodes *nodes, const char *where, muster_r
 muster_status mst_nodes_broadcast(mst_nodes *nodes, const char *where, int32_t from, void *buffer, int64_t bytes);
 
 /* ---- opening ---- */
+
+/* on_lost: the values of MUSTER_LOST_ABORT and MUSTER_LOST_ERROR, which are public further to the right. */
+enum { MST_LOST_ABORT = 0, MST_LOST_ERROR = 1 };
 
 typedef struct mst_nodes_options {
     const char *nodes; /* as in muster_runtime_options, or what the environment says instead */

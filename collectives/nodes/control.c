@@ -1,0 +1,171 @@
+/* Poison, questions and answers. Poison is flooded: each process tells, once for each epoch, those to
+ * which it sends its arrivals, 2^k below it, so that log2 of their number many hops reach all. */
+#include "control_private.h"
+
+#include <stdio.h>
+#include <string.h>
+
+void mst_control_open(mst_control *c, mst_wire *wire) {
+    memset(c, 0, sizeof *c);
+    c->wire = wire;
+    while (c->steps < MST_CONTROL_STEPS && (int64_t)1 << c->steps < wire->processes) c->steps++;
+}
+
+static int32_t neighbour(const mst_control *c, int32_t step) {
+    return (int32_t)(((int64_t)c->wire->process + c->wire->processes - ((int64_t)1 << step)) % c->wire->processes);
+}
+
+static mst_progress failed(const mst_control *c, int32_t result) {
+    return mst_channel_failed(&(mst_channel){.wire = c->wire}, result, "control messages between processes");
+}
+
+/* DONE: the slot is free. */
+static mst_progress free_slot(const mst_control *c, struct mst_control_slot *slot) {
+    int32_t done = 1;
+    if (slot->request == 0) return MST_PROGRESS_DONE;
+    const int32_t result = c->wire->table->test(c->wire->state, &slot->request, &done, NULL);
+    if (result != MUSTER_WIRE_OK) return failed(c, result);
+    return done ? MST_PROGRESS_DONE : MST_PROGRESS_RUNNING;
+}
+
+static mst_progress send(mst_control *c, struct mst_control_slot *slot, const mst_control_message *message, int32_t to) {
+    const mst_progress progress = free_slot(c, slot);
+    if (progress != MST_PROGRESS_DONE) return progress;
+    slot->message = *message;
+    const int32_t result =
+        mst_wire_send(c->wire, &slot->message, sizeof slot->message, to, mst_wire_tag(0, MST_KIND_CONTROL), false, &slot->request);
+    return result == MUSTER_WIRE_OK ? MST_PROGRESS_DONE : failed(c, result);
+}
+
+static mst_progress send_by_any(mst_control *c, const mst_control_message *message, int32_t to) {
+    for (int32_t i = 0; i < MST_CONTROL_SLOTS; i++) {
+        const mst_progress progress = send(c, &c->slots[i], message, to);
+        if (progress != MST_PROGRESS_RUNNING) return progress;
+    }
+    return MST_PROGRESS_RUNNING;
+}
+
+/* ---- poison ---- */
+
+static mst_progress flood(mst_control *c, mst_control_type type) {
+    for (int32_t step = 0; step < c->steps; step++) {
+        if (!(c->to_flood[type] >> step & 1)) continue;
+        const mst_progress progress = send(c, &c->flood[type][step], &c->poison[type], neighbour(c, step));
+        if (progress > MST_PROGRESS_DONE) return progress;
+        if (progress == MST_PROGRESS_DONE) c->to_flood[type] &= ~(1u << step);
+    }
+    return MST_PROGRESS_DONE;
+}
+
+bool mst_control_poison(mst_control *c, const mst_control_message *message) {
+    const mst_control_type type = message->type;
+    if (message->epoch <= atomic_load(&c->poisoned[type])) return false;
+    c->poison[type] = *message;
+    c->poison[type].magic = MST_CONTROL_MAGIC;
+    c->poison[type].text[MST_MESSAGE_SIZE - 1] = 0;
+    c->to_flood[type] = (uint32_t)(((uint64_t)1 << c->steps) - 1);
+    atomic_store(&c->poisoned[type], message->epoch);
+    flood(c, type); /* what fails here fails again in the next progress */
+    return true;
+}
+
+/* ---- questions and answers ---- */
+
+bool mst_control_ask(mst_control *c, mst_control_waiter *waiter, int32_t process) {
+    const mst_control_message question = {.magic = MST_CONTROL_MAGIC,
+                                          .type = MST_CONTROL_QUESTION,
+                                          .number = c->questions + 1,
+                                          .epoch = waiter->epoch,
+                                          .lane = waiter->lane,
+                                          .process = c->wire->process};
+    if (send_by_any(c, &question, process) != MST_PROGRESS_DONE) return false;
+    waiter->asked = ++c->questions;
+    waiter->answered = false;
+    return true;
+}
+
+/* Of several that wait in this process: the one on the lane of the question. */
+static mst_progress answer(mst_control *c, const mst_control_message *question) {
+    const mst_control_waiter *best = c->waiters;
+    for (const mst_control_waiter *waiter = c->waiters; waiter; waiter = waiter->next)
+        if (waiter->lane == question->lane) best = waiter;
+    mst_control_message message = {.magic = MST_CONTROL_MAGIC, .type = MST_CONTROL_ANSWER, .number = question->number, .process = -1};
+    if (best) {
+        message.epoch = best->epoch;
+        message.lane = best->lane;
+        message.process = best->machine->waits_for(best->machine);
+        snprintf(message.text, sizeof message.text, "%s", best->doing);
+    }
+    return send_by_any(c, &message, question->process);
+}
+
+static void take_answer(mst_control *c, const mst_control_message *message) {
+    for (mst_control_waiter *waiter = c->waiters; waiter; waiter = waiter->next) {
+        if (waiter->asked != message->number || waiter->answered) continue;
+        waiter->answer = *message;
+        waiter->answer.text[MST_MESSAGE_SIZE - 1] = 0;
+        waiter->answered = true;
+    }
+}
+
+/* ---- what comes ---- */
+
+static mst_progress take(mst_control *c, uint64_t current) {
+    const mst_control_message *message = &c->incoming;
+    if (message->magic != MST_CONTROL_MAGIC || message->process < -1 || message->process >= c->wire->processes) return MST_PROGRESS_DONE;
+    if (message->type == MST_CONTROL_QUESTION && message->process >= 0) return answer(c, message);
+    if (message->type == MST_CONTROL_ANSWER) take_answer(c, message);
+    if (message->type < MST_CONTROL_POISON_KINDS && message->process >= 0 && message->epoch >= current) mst_control_poison(c, message);
+    return MST_PROGRESS_DONE;
+}
+
+static mst_progress post(mst_control *c) {
+    memset(&c->incoming, 0, sizeof c->incoming); /* a message that is too short lacks the magic number */
+    const int32_t result =
+        c->wire->table->receive(c->wire->state, &c->incoming, sizeof c->incoming, -1, mst_wire_tag(0, MST_KIND_CONTROL), &c->receive);
+    return result == MUSTER_WIRE_OK ? MST_PROGRESS_DONE : failed(c, result);
+}
+
+mst_progress mst_control_progress(mst_control *c, uint64_t current) {
+    for (int32_t type = 0; type < MST_CONTROL_POISON_KINDS; type++) {
+        const mst_progress progress = c->to_flood[type] ? flood(c, type) : MST_PROGRESS_DONE;
+        if (progress > MST_PROGRESS_DONE) return progress;
+    }
+    for (int32_t taken = 0; taken < 4; taken++) { /* the lock is not held for longer */
+        if (!c->there && c->receive == 0) {
+            const mst_progress progress = post(c);
+            if (progress != MST_PROGRESS_DONE) return progress;
+        }
+        if (!c->there) {
+            int32_t done = 0;
+            const int32_t result = c->wire->table->test(c->wire->state, &c->receive, &done, NULL);
+            if (result != MUSTER_WIRE_OK) return failed(c, result);
+            if (!done) return MST_PROGRESS_DONE;
+            c->there = true;
+        }
+        const mst_progress progress = take(c, current);
+        if (progress != MST_PROGRESS_DONE) return progress;
+        c->there = false;
+    }
+    return MST_PROGRESS_RUNNING;
+}
+
+/* ---- the end ---- */
+
+static bool slots_are_sending(mst_control *c, struct mst_control_slot *slots, int32_t count) {
+    bool sending = false;
+    for (int32_t i = 0; i < count; i++) sending |= free_slot(c, &slots[i]) != MST_PROGRESS_DONE;
+    return sending;
+}
+
+bool mst_control_is_sending(mst_control *c) {
+    bool sending = slots_are_sending(c, c->slots, MST_CONTROL_SLOTS);
+    for (int32_t type = 0; type < MST_CONTROL_POISON_KINDS; type++)
+        sending |= c->to_flood[type] != 0 || slots_are_sending(c, c->flood[type], c->steps);
+    return sending;
+}
+
+bool mst_control_close(mst_control *c) {
+    const bool stays = c->receive != 0 && c->wire->table->cancel(c->wire->state, &c->receive) != MUSTER_WIRE_OK;
+    return mst_control_is_sending(c) || stays;
+}

@@ -1,0 +1,71 @@
+/* Who is late? The process that this one waits for is asked whom it waits for, then that one, and so
+ * on. Processes that wait answer from their loops; the chain ends at one that does not. */
+#include "rounds_private.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+
+enum { LATE_SHORTEST_NS = 50000000, LATE_LONGEST_NS = 1000000000 };
+
+/* A process that waits looks every millisecond; it may lack a CPU for longer. */
+static int64_t patience_ns(const mst_nodes_wait *wait) {
+    const int64_t ns = wait->fail_after_ns < 0 ? LATE_LONGEST_NS : wait->fail_after_ns / 4;
+    return ns < LATE_SHORTEST_NS ? LATE_SHORTEST_NS : ns > LATE_LONGEST_NS ? LATE_LONGEST_NS : ns;
+}
+
+/* What this process knows of one that does not answer: both have been through the same rounds. */
+static void silent_text(const mst_nodes *nodes, const mst_nodes_wait *wait, mst_late *late) {
+    const mst_rounds *rounds = nodes->rounds;
+    if (wait->phase == MST_WAIT_CALL || rounds->arrival.input.kind == MST_ROUND_END)
+        snprintf(late->text, sizeof late->text, "does not answer; it is in call %" PRIu64 " (%s)", mst_call_number(rounds->epoch),
+                 rounds->text);
+    else if (rounds->last[0])
+        snprintf(late->text, sizeof late->text, "has made no call; its last was call %" PRIu64 " (%s)", mst_call_number(rounds->epoch) - 1,
+                 rounds->last);
+    else
+        snprintf(late->text, sizeof late->text, "has made no call yet");
+    late->silent = true;
+    late->done = true;
+}
+
+static void ask(mst_nodes *nodes, mst_nodes_wait *wait, mst_late *late, int32_t process, int64_t now_ns) {
+    if (!mst_control_ask(&nodes->rounds->control, &wait->waiter, process)) return; /* in the next turn */
+    late->path[late->hops++] = process;
+    late->asked_ns = now_ns;
+}
+
+static bool is_known(const mst_nodes *nodes, const mst_late *late, int32_t process) {
+    bool known = process == nodes->process;
+    for (int32_t i = 0; i < late->hops; i++) known |= late->path[i] == process;
+    return known;
+}
+
+void mst_late_look(mst_nodes *nodes, mst_nodes_wait *wait, mst_late *late, int64_t now_ns) {
+    if (late->done) return;
+    if (late->asked_ns == 0) {
+        const int32_t first = wait->waiter.machine->waits_for(wait->waiter.machine);
+        if (first >= 0) {
+            ask(nodes, wait, late, first, now_ns);
+        } else {
+            snprintf(late->text, sizeof late->text, "have not sent what it needs");
+            late->done = true;
+        }
+        return;
+    }
+    if (!wait->waiter.answered) {
+        if (now_ns - late->asked_ns >= patience_ns(wait)) silent_text(nodes, wait, late);
+        return;
+    }
+    const mst_control_message *answer = &wait->waiter.answer;
+    const int32_t next = answer->process;
+    if (next >= 0 && !is_known(nodes, late, next) && late->hops < (int32_t)(sizeof late->path / sizeof late->path[0])) {
+        ask(nodes, wait, late, next, now_ns);
+        return;
+    }
+    char name[MST_PROCESS_TEXT];
+    if (next >= 0)
+        snprintf(late->text, sizeof late->text, "waits in %.160s for %s", answer->text, mst_nodes_process_text(nodes, next, name));
+    else
+        snprintf(late->text, sizeof late->text, "is in %.160s", answer->text[0] ? answer->text : "a wait of its own");
+    late->done = true;
+}

@@ -1,0 +1,212 @@
+/* Joining: what must be equal in all processes is compared, and each learns the ranks and the names
+ * of the devices of all. */
+#include "rounds_private.h"
+
+#include "memory_impl.h"
+
+#include <stdio.h>
+#include <string.h>
+
+static const char where[] = "muster_runtime_open";
+
+/* What a process says first. */
+typedef struct join_sizes {
+    int32_t ranks, agreement_bytes, names_bytes;
+} join_sizes;
+
+typedef struct join {
+    mst_nodes *nodes;
+    mst_nodes_wait wait;
+    join_sizes *sizes; /* [processes] */
+    const char *agreement, *names;
+} join;
+
+static uint64_t hash_of(const char *text) {
+    uint64_t hash = 0xcbf29ce484222325ull;
+    for (; *text; text++) hash = (hash ^ (unsigned char)*text) * 0x100000001b3ull;
+    return hash;
+}
+
+/* One arrival; all fail where one does. */
+static muster_status arrive(join *j, muster_status status, const void *payload, int32_t bytes, uint64_t signature) {
+    mst_nodes *nodes = j->nodes;
+    const mst_arrival_header *header = &nodes->rounds->arrival.header;
+    char mine[MST_MESSAGE_SIZE] = "", sentences[2][MST_MESSAGE_SIZE], name[MST_PROCESS_TEXT];
+    if (status != MUSTER_OK) mst_error_save(mine);
+    mst_arrival_input input = {.kind = MST_ROUND_JOIN,
+                               .status = status,
+                               .rank = nodes->process,
+                               .payload = payload,
+                               .payload_bytes = bytes,
+                               .signature = signature};
+    const muster_status arrived = mst_rounds_arrive(nodes, &input, &j->wait);
+    if (arrived == MUSTER_TIMEOUT) return mst_rounds_give_up(nodes, arrived);
+    MUSTER_TRY(arrived);
+    if (!mst_arrival_matches(&nodes->rounds->arrival)) {
+        nodes->rounds->closed = header->kind.most_at;
+        return mst_error(MUSTER_BAD_STATE, "%s: %s closes its runtime before it is open", where,
+                         mst_nodes_process_text(nodes, header->kind.most_at, name));
+    }
+    if (header->status == MUSTER_OK) return MUSTER_OK;
+    const muster_status failure = header->status;
+    const int32_t at = header->at;
+    mst_rounds_sentences(nodes, &j->wait, at, -1, mine, sentences);
+    mst_nodes_process_text(nodes, at, name);
+    if (at == nodes->process) return mst_error_restore(failure, mine);
+    return mst_error(failure, "%.400s (%s)", sentences[0][0] ? sentences[0] : where, name);
+}
+
+/* ---- the agreement ---- */
+
+/* Brings the agreements of two processes to all, half an arrival each at a time. */
+static muster_status fetch_agreements(join *j, const int32_t at[2], char *sentences[2], int32_t bytes) {
+    enum { HALF = MST_ROUND_BYTES / 2 };
+    mst_nodes *nodes = j->nodes;
+    const int32_t own_bytes = (int32_t)strlen(j->agreement);
+    char halves[2][HALF];
+    for (int32_t done = 0; done < bytes; done += HALF) {
+        memset(halves, 0, sizeof halves);
+        uint32_t carried = 0;
+        for (int32_t i = 0; i < 2; i++) {
+            if (at[i] != nodes->process) continue;
+            carried |= 1u << i;
+            if (done < own_bytes) memcpy(halves[i], j->agreement + done, (size_t)(own_bytes - done < HALF ? own_bytes - done : HALF));
+        }
+        mst_arrival_input input = {
+            .kind = MST_ROUND_SENTENCES, .payload = halves, .payload_bytes = sizeof halves, .carry = true, .carried = carried};
+        MUSTER_TRY(mst_rounds_arrive(nodes, &input, &j->wait));
+        for (int32_t i = 0; i < 2 && sentences[0]; i++)
+            memcpy(sentences[i] + done, nodes->rounds->arrival.all + i * HALF, (size_t)(bytes - done < HALF ? bytes - done : HALF));
+    }
+    return MUSTER_OK;
+}
+
+/* The value of `name` in lines of "name=value"; *length 0 and "" if there is none. */
+static const char *value_of(const char *lines, const char *name, int name_length, int *length) {
+    for (const char *line = lines; *line;) {
+        const char *end = line + strcspn(line, "\n");
+        if (strncmp(line, name, (size_t)name_length) == 0 && line[name_length] == '=') {
+            *length = (int)(end - line) - name_length - 1;
+            return line + name_length + 1;
+        }
+        line = *end ? end + 1 : end;
+    }
+    *length = 0;
+    return "";
+}
+
+/* The first line of `lines` whose value is another one in `others`. low: of which process the lines
+ * are. */
+static bool name_difference(const mst_nodes *nodes, const int32_t at[2], char *const sentences[2], int32_t from) {
+    char names[2][MST_PROCESS_TEXT];
+    for (const char *line = sentences[from]; *line;) {
+        const char *end = line + strcspn(line, "\n");
+        const int name = (int)strcspn(line, "=\n");
+        int lengths[2];
+        const char *values[2] = {value_of(sentences[0], line, name, &lengths[0]), value_of(sentences[1], line, name, &lengths[1])};
+        if (lengths[0] != lengths[1] || memcmp(values[0], values[1], (size_t)lengths[0]) != 0) {
+            mst_error(MUSTER_INVALID_ARGUMENT, "%s: %.*s: expected the same in all processes, received '%.*s' in %s and '%.*s' in %s",
+                      where, name < 60 ? name : 60, line, lengths[0] < 80 ? lengths[0] : 80, values[0],
+                      mst_nodes_process_text(nodes, at[0], names[0]), lengths[1] < 80 ? lengths[1] : 80, values[1],
+                      mst_nodes_process_text(nodes, at[1], names[1]));
+            return true;
+        }
+        line = *end ? end + 1 : end;
+    }
+    return false;
+}
+
+static muster_status refuse_agreement(join *j, int32_t one, int32_t other) {
+    const int32_t at[2] = {one < other ? one : other, one < other ? other : one};
+    const int32_t lengths[2] = {j->sizes[at[0]].agreement_bytes, j->sizes[at[1]].agreement_bytes};
+    const int32_t bytes = (lengths[0] > lengths[1] ? lengths[0] : lengths[1]) + 1;
+    char *block = mst_alloc(2 * (size_t)bytes), *sentences[2] = {block, block ? block + bytes : NULL};
+    const muster_status status = fetch_agreements(j, at, sentences, bytes);
+    if (status == MUSTER_OK) {
+        char names[2][MST_PROCESS_TEXT];
+        if (!block || !(name_difference(j->nodes, at, sentences, 0) || name_difference(j->nodes, at, sentences, 1)))
+            mst_error(MUSTER_INVALID_ARGUMENT, "%s: %s and %s differ in what must be the same in all processes", where,
+                      mst_nodes_process_text(j->nodes, at[0], names[0]), mst_nodes_process_text(j->nodes, at[1], names[1]));
+    }
+    mst_free(block);
+    return status == MUSTER_OK ? MUSTER_INVALID_ARGUMENT : status;
+}
+
+/* ---- ranks and names ---- */
+
+static muster_status count_ranks(join *j, int64_t *names_bytes, int32_t *most_names) {
+    mst_nodes *nodes = j->nodes;
+    *names_bytes = 1;
+    *most_names = 0;
+    for (int32_t p = 0; p < nodes->processes; p++) {
+        if (__builtin_add_overflow(nodes->first[p], j->sizes[p].ranks, &nodes->first[p + 1]))
+            return mst_error(MUSTER_OVERFLOW, "%s: the processes have more than 2^31 - 1 devices", where);
+        *names_bytes += j->sizes[p].names_bytes;
+        if (j->sizes[p].names_bytes > *most_names) *most_names = j->sizes[p].names_bytes;
+    }
+    return MUSTER_OK;
+}
+
+/* `status`: whether this process has the memory; the first arrival says so to all. */
+static muster_status gather_names(join *j, muster_status status, int32_t most, char *all) {
+    mst_nodes *nodes = j->nodes;
+    const int32_t part = most < MST_ROUND_BYTES ? most : MST_ROUND_BYTES, mine = (int32_t)strlen(j->names);
+    char chunk[MST_ROUND_BYTES];
+    for (int32_t done = 0; done == 0 || done < most; done += part) {
+        memset(chunk, 0, sizeof chunk);
+        if (done < mine) memcpy(chunk, j->names + done, (size_t)(mine - done < part ? mine - done : part));
+        MUSTER_TRY(arrive(j, status, chunk, part, 0));
+        int64_t at = 0;
+        for (int32_t p = 0; p < nodes->processes; at += j->sizes[p++].names_bytes) {
+            const int32_t left = j->sizes[p].names_bytes - done;
+            if (left > 0) memcpy(all + at + done, nodes->rounds->arrival.all + (int64_t)p * part, (size_t)(left < part ? left : part));
+        }
+        if (most == 0) break;
+    }
+    return MUSTER_OK;
+}
+
+static muster_status run(join *j, muster_status status, int32_t ranks, char **all_names) {
+    mst_nodes *nodes = j->nodes;
+    const join_sizes mine = {ranks, (int32_t)strlen(j->agreement), (int32_t)strlen(j->names)};
+    const int32_t processes = nodes->processes;
+    if (status == MUSTER_OK) {
+        j->sizes = mst_alloc((size_t)processes * sizeof *j->sizes);
+        nodes->first = mst_alloc((size_t)(processes + 1) * sizeof *nodes->first);
+        if (!j->sizes || !nodes->first) status = mst_out_of_memory("the ranks of the processes", processes * (int64_t)sizeof *j->sizes);
+    }
+    MUSTER_TRY(arrive(j, status, &mine, sizeof mine, hash_of(j->agreement)));
+    const mst_arrival_header header = nodes->rounds->arrival.header;
+    memcpy(j->sizes, nodes->rounds->arrival.all, (size_t)processes * sizeof *j->sizes);
+    if (header.least != header.most) return refuse_agreement(j, header.least_at, header.most_at);
+    int64_t bytes;
+    int32_t most;
+    status = count_ranks(j, &bytes, &most);
+    char *all = status == MUSTER_OK ? mst_alloc((size_t)bytes) : NULL;
+    if (status == MUSTER_OK && !all) status = mst_out_of_memory("the names of the devices", bytes);
+    status = gather_names(j, status, most, all);
+    if (status == MUSTER_OK)
+        *all_names = all;
+    else
+        mst_free(all);
+    return status;
+}
+
+muster_status mst_nodes_join(mst_nodes *nodes, muster_status status, int32_t ranks, const char *agreement, const char *names,
+                             char **all_names) {
+    *all_names = NULL;
+    join j = {.nodes = nodes,
+              .wait = {.waiter = {.doing = "the opening of the runtime"},
+                       .where = where,
+                       .warn_after_ns = nodes->warn_after_ns,
+                       .fail_after_ns = nodes->fail_after_ns},
+              .agreement = agreement,
+              .names = names};
+    const muster_status joined = run(&j, status, ranks, all_names);
+    mst_free(j.sizes);
+    if (joined != MUSTER_OK) {
+        mst_free(nodes->first);
+        nodes->first = NULL;
+    }
+    return joined;
+}

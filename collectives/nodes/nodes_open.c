@@ -1,0 +1,194 @@
+/* Opening and closing: the wire, the rounds, and who runs on which host. */
+#include "mpi/mpi_impl.h"
+#include "rounds_private.h"
+
+#include "clock_impl.h"
+#include "environment_impl.h"
+#include "memory_impl.h"
+
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+
+/* A build without MPI's folder has none to open. */
+#pragma weak mst_mpi_open
+
+static const char where[] = "muster_runtime_open";
+static const int64_t close_grace_ns = 5LL * 1000000000, lost_grace_ns = 5LL * 1000000000, drain_grace_ns = 200 * 1000000;
+
+/* ---- hosts ---- */
+
+static muster_status own_host(const mst_wire *wire, char name[MST_HOST_TEXT]) {
+    const char *given = mst_environment_get("MUSTER_HOSTNAME");
+    memset(name, 0, MST_HOST_TEXT);
+    if (given)
+        snprintf(name, MST_HOST_TEXT, "%s", given);
+    else
+        wire->table->host(name, MST_HOST_TEXT);
+    name[MST_HOST_TEXT - 1] = 0;
+    return name[0] ? MUSTER_OK : mst_error(MUSTER_SYSTEM, "%s: this host has no name", where);
+}
+
+/* Hosts are numbered by their smallest process. */
+static muster_status number_hosts(mst_nodes *nodes, const char (*names)[MST_HOST_TEXT]) {
+    const int32_t processes = nodes->processes;
+    char(*distinct)[MST_HOST_TEXT] = mst_alloc((size_t)processes * MST_HOST_TEXT);
+    if (!distinct) return mst_out_of_memory("the names of the hosts", (int64_t)processes * MST_HOST_TEXT);
+    for (int32_t p = 0; p < processes; p++) {
+        int32_t host = 0;
+        while (host < nodes->hosts && strncmp(distinct[host], names[p], MST_HOST_TEXT) != 0) host++;
+        if (host == nodes->hosts) memcpy(distinct[nodes->hosts++], names[p], MST_HOST_TEXT);
+        distinct[host][MST_HOST_TEXT - 1] = 0;
+        nodes->host_of[p] = host;
+    }
+    nodes->host_names = distinct;
+    for (int32_t p = 0; p < processes; p++) {
+        if (nodes->host_of[p] != nodes->host_of[nodes->process]) continue;
+        nodes->local += p < nodes->process;
+        nodes->locals++;
+    }
+    return MUSTER_OK;
+}
+
+static muster_status find_hosts(mst_nodes *nodes) {
+    mst_rounds *rounds = nodes->rounds;
+    char name[MST_HOST_TEXT];
+    mst_nodes_wait wait = {.waiter = {.doing = "the opening of the runtime"},
+                           .where = where,
+                           .warn_after_ns = nodes->warn_after_ns,
+                           .fail_after_ns = nodes->fail_after_ns};
+    const muster_status mine = own_host(nodes->wire, name);
+    char message[MST_MESSAGE_SIZE], sentences[2][MST_MESSAGE_SIZE];
+    mst_error_save(message);
+    mst_arrival_input input = {.kind = MST_ROUND_OPEN, .status = mine, .rank = -1, .payload = name, .payload_bytes = MST_HOST_TEXT};
+    const muster_status status = mst_rounds_arrive(nodes, &input, &wait);
+    if (status == MUSTER_TIMEOUT) return mst_rounds_give_up(nodes, status);
+    MUSTER_TRY(status);
+    const mst_arrival_header *header = &rounds->arrival.header;
+    if (header->status != MUSTER_OK) {
+        const muster_status failure = header->status;
+        mst_rounds_sentences(nodes, &wait, header->at, -1, message, sentences);
+        return mst_error_restore(failure, sentences[0]);
+    }
+    if (!mst_arrival_matches(&rounds->arrival))
+        return mst_error(MUSTER_INVALID_ARGUMENT, "%s: process %d does something else than process %d, which opens its runtime", where,
+                         (int)header->kind.most_at, (int)header->kind.least_at);
+    return number_hosts(nodes, (const char(*)[MST_HOST_TEXT])rounds->arrival.all);
+}
+
+/* ---- opening ---- */
+
+static void free_nodes(mst_nodes *nodes, bool bounded) {
+    mst_wire *wire = nodes->wire;
+    mst_rounds *rounds = nodes->rounds;
+    if (rounds) {
+        pthread_mutex_lock(&wire->lock);
+        const bool in_use = mst_control_close(&rounds->control);
+        mst_arrival_close(&rounds->arrival);
+        pthread_mutex_unlock(&wire->lock);
+        if (in_use)
+            mst_wire_keep(rounds);
+        else
+            mst_free(rounds);
+    }
+    wire->close(wire, bounded);
+    mst_free(nodes->first);
+    mst_free(nodes->host_of);
+    mst_free(nodes->host_names);
+    mst_free(nodes);
+}
+
+static muster_status open_rounds(mst_nodes *nodes, const mst_nodes_options *options) {
+    nodes->rounds = mst_alloc(sizeof *nodes->rounds);
+    if (!nodes->rounds) return mst_out_of_memory("the rounds between processes", sizeof *nodes->rounds);
+    mst_rounds *rounds = nodes->rounds;
+    mst_control_open(&rounds->control, nodes->wire);
+    rounds->epoch = MST_EPOCH_OPEN;
+    rounds->closed = -1;
+    rounds->on_lost = options->on_lost;
+    rounds->lost_grace_ns = lost_grace_ns;
+    rounds->log = options->log;
+    rounds->log_user = options->log_user;
+    const mst_channel channel = {.wire = nodes->wire, .lane = 0, .size = nodes->processes, .rank = nodes->process};
+    return mst_arrival_open(&rounds->arrival, &channel, MST_ROUND_BYTES);
+}
+
+static muster_status fill(mst_nodes *nodes, const mst_nodes_options *options) {
+    nodes->process = nodes->wire->process;
+    nodes->processes = nodes->wire->processes;
+    nodes->warn_after_ns = options->warn_after_ns;
+    nodes->fail_after_ns = options->fail_after_ns;
+    nodes->host_of = mst_alloc((size_t)nodes->processes * sizeof *nodes->host_of);
+    if (!nodes->host_of)
+        return mst_out_of_memory("the hosts of the processes", (int64_t)nodes->processes * (int64_t)sizeof *nodes->host_of);
+    MUSTER_TRY(open_rounds(nodes, options));
+    return find_hosts(nodes);
+}
+
+muster_status mst_nodes_open(const mst_nodes_options *options, mst_nodes **nodes) {
+    *nodes = NULL;
+    mst_wire *wire = NULL;
+    if (mst_wire_test_open) {
+        if (!mst_wire_test_open(&wire)) return MUSTER_OK;
+    } else if (mst_mpi_open) {
+        MUSTER_TRY(mst_mpi_open(options, &wire));
+    }
+    if (!wire) return MUSTER_OK;
+    if (wire->processes == 1) {
+        wire->close(wire, false);
+        return MUSTER_OK;
+    }
+    mst_nodes *opened = mst_alloc(sizeof *opened);
+    if (!opened) {
+        wire->close(wire, true);
+        return mst_out_of_memory("the processes of the launch", sizeof *opened);
+    }
+    opened->wire = wire;
+    const muster_status status = fill(opened, options);
+    if (status == MUSTER_OK)
+        *nodes = opened;
+    else
+        free_nodes(opened, true);
+    return status;
+}
+
+/* ---- closing ---- */
+
+/* Tells the others. true: all close now, so nothing is in flight. */
+static bool agree_to_close(mst_nodes *nodes) {
+    mst_rounds *rounds = nodes->rounds;
+    if (atomic_load(&nodes->lost) || rounds->closed >= 0) return false;
+    pthread_mutex_lock(&nodes->wire->lock);
+    rounds->epoch++;
+    pthread_mutex_unlock(&nodes->wire->lock);
+    rounds->sequence = 0;
+    const bool sooner = nodes->fail_after_ns >= 0 && nodes->fail_after_ns < close_grace_ns;
+    mst_nodes_wait wait = {.waiter = {.doing = "the close of the runtime"},
+                           .where = "muster_runtime_close",
+                           .warn_after_ns = -1,
+                           .fail_after_ns = sooner ? nodes->fail_after_ns : close_grace_ns};
+    mst_arrival_input input = {.kind = MST_ROUND_CLOSE, .rank = -1};
+    return mst_rounds_arrive(nodes, &input, &wait) == MUSTER_OK && mst_arrival_matches(&rounds->arrival);
+}
+
+/* Poison and answers that are still leaving. */
+static void drain(mst_nodes *nodes) {
+    const int64_t until = mst_now_ns() + drain_grace_ns;
+    for (bool sending = true; sending && mst_now_ns() < until;) {
+        const struct timespec nap = {.tv_nsec = 100000};
+        pthread_mutex_lock(&nodes->wire->lock);
+        sending = mst_control_is_sending(&nodes->rounds->control);
+        pthread_mutex_unlock(&nodes->wire->lock);
+        if (sending) nanosleep(&nap, NULL);
+    }
+}
+
+void mst_nodes_close(mst_nodes *nodes) {
+    if (!nodes) return;
+    char message[MST_MESSAGE_SIZE];
+    mst_error_save(message);
+    const bool all = agree_to_close(nodes);
+    drain(nodes);
+    free_nodes(nodes, !all);
+    mst_error_restore(MUSTER_OK, message);
+}

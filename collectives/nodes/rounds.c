@@ -1,0 +1,176 @@
+/* The rounds: all processes agree that they make the same call, and at its end on what has failed. */
+#include "rounds_private.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+/* ---- one arrival of lane 0 ---- */
+
+muster_status mst_rounds_arrive(mst_nodes *nodes, mst_arrival_input *input, mst_nodes_wait *wait) {
+    mst_rounds *rounds = nodes->rounds;
+    input->epoch = rounds->epoch;
+    input->sequence = rounds->sequence++;
+    input->matched = true; /* the program's own code may be next, which does not call the wire */
+    if (input->rank < 0) input->rank = nodes->first ? mst_nodes_first(nodes) : nodes->process;
+    mst_arrival_begin(&rounds->arrival, input);
+    wait->phase = MST_WAIT_ROUND;
+    wait->waiter.lane = 0;
+    wait->waiter.epoch = rounds->epoch;
+    wait->spin_ns = nodes->spin_ns;
+    return mst_nodes_wait_run(nodes, wait, &rounds->arrival.machine);
+}
+
+muster_status mst_rounds_give_up(mst_nodes *nodes, muster_status status) {
+    mst_control_message poison = {
+        .type = MST_CONTROL_GIVEN_UP, .epoch = nodes->rounds->epoch, .status = status, .rank = -1, .process = nodes->process};
+    mst_error_save(poison.text);
+    pthread_mutex_lock(&nodes->wire->lock);
+    mst_control_poison(&nodes->rounds->control, &poison);
+    pthread_mutex_unlock(&nodes->wire->lock);
+    return status;
+}
+
+void mst_nodes_poison(mst_nodes *nodes, muster_status status, int32_t rank) {
+    mst_control_message poison = {.type = MST_CONTROL_FAILED, .status = status, .rank = rank, .process = nodes->process};
+    mst_error_save(poison.text);
+    pthread_mutex_lock(&nodes->wire->lock);
+    poison.epoch = nodes->rounds->epoch;
+    mst_control_poison(&nodes->rounds->control, &poison);
+    pthread_mutex_unlock(&nodes->wire->lock);
+}
+
+void mst_rounds_sentences(mst_nodes *nodes, const mst_nodes_wait *wait, int32_t first, int32_t second, const char *mine,
+                          char sentences[2][MST_MESSAGE_SIZE]) {
+    memset(sentences, 0, 2 * MST_MESSAGE_SIZE);
+    if (first == nodes->process) snprintf(sentences[0], MST_MESSAGE_SIZE, "%s", mine);
+    if (second == nodes->process) snprintf(sentences[1], MST_MESSAGE_SIZE, "%s", mine);
+    mst_nodes_wait again = *wait;
+    mst_arrival_input input = {.kind = MST_ROUND_SENTENCES,
+                               .payload = sentences,
+                               .payload_bytes = 2 * MST_MESSAGE_SIZE,
+                               .carry = true,
+                               .carried = (first == nodes->process ? 1u : 0u) | (second == nodes->process ? 2u : 0u)};
+    if (mst_rounds_arrive(nodes, &input, &again) == MUSTER_OK && mst_arrival_matches(&nodes->rounds->arrival))
+        memcpy(sentences, nodes->rounds->arrival.all, 2 * MST_MESSAGE_SIZE);
+    sentences[0][MST_MESSAGE_SIZE - 1] = sentences[1][MST_MESSAGE_SIZE - 1] = 0;
+}
+
+/* ---- what a round has shown ---- */
+
+static muster_status failed(mst_nodes *nodes, const mst_round *round, const mst_nodes_wait *wait) {
+    const mst_arrival_header header = nodes->rounds->arrival.header;
+    char mine[MST_MESSAGE_SIZE] = "", sentences[2][MST_MESSAGE_SIZE], name[MST_PROCESS_TEXT];
+    if (round->status != MUSTER_OK) mst_error_save(mine);
+    mst_rounds_sentences(nodes, wait, header.at, -1, mine, sentences);
+    if (sentences[0][0]) return mst_error_restore(header.status, sentences[0]);
+    return mst_error(header.status, "%s: %s failed with %s", round->where, mst_nodes_process_text(nodes, header.at, name),
+                     muster_status_name(header.status));
+}
+
+static muster_status differing(mst_nodes *nodes, const mst_round *round, const mst_nodes_wait *wait, int32_t one, int32_t other) {
+    const int32_t low = one < other ? one : other, high = one < other ? other : one;
+    const uint64_t number = mst_call_number(nodes->rounds->epoch);
+    char sentences[2][MST_MESSAGE_SIZE], low_name[MST_PROCESS_TEXT], high_name[MST_PROCESS_TEXT];
+    mst_rounds_sentences(nodes, wait, low, high, round->text, sentences);
+    mst_nodes_process_text(nodes, low, low_name);
+    mst_nodes_process_text(nodes, high, high_name);
+    if (strcmp(sentences[0], sentences[1]) == 0)
+        return mst_error(MUSTER_INVALID_ARGUMENT, "%s: %s: call %" PRIu64 ", %s, differs here in what it passes from that of %s",
+                         round->where, high_name, number, sentences[1], low_name);
+    return mst_error(MUSTER_INVALID_ARGUMENT, "%s: %s: call %" PRIu64 " is %s here and %s in %s", round->where, high_name, number,
+                     sentences[1], sentences[0], low_name);
+}
+
+static muster_status closed(const mst_nodes *nodes, const char *where) {
+    char name[MST_PROCESS_TEXT];
+    return mst_error(MUSTER_BAD_STATE, "%s: %s has closed its runtime, without which there are no calls", where,
+                     mst_nodes_process_text(nodes, nodes->rounds->closed, name));
+}
+
+static muster_status verdict(mst_nodes *nodes, const mst_round *round, const mst_nodes_wait *wait) {
+    const mst_arrival_header *header = &nodes->rounds->arrival.header;
+    if (header->kind.least != header->kind.most && header->kind.most == MST_ROUND_CLOSE) {
+        nodes->rounds->closed = header->kind.most_at;
+        return closed(nodes, round->where);
+    }
+    if (header->kind.least != header->kind.most)
+        return mst_error(MUSTER_INTERNAL, "%s: rounds %d and %d in processes %d and %d", round->where, (int)header->kind.least,
+                         (int)header->kind.most, (int)header->kind.least_at, (int)header->kind.most_at);
+    if (header->status != MUSTER_OK) return failed(nodes, round, wait);
+    if (header->payload.least != header->payload.most)
+        return differing(nodes, round, wait, header->payload.least_at, header->payload.most_at);
+    if (header->least != header->most) return differing(nodes, round, wait, header->least_at, header->most_at);
+    return MUSTER_OK;
+}
+
+/* ---- begin and end ---- */
+
+static mst_nodes_wait wait_of(const mst_nodes *nodes, const mst_round *round, const char *doing) {
+    return (mst_nodes_wait){.waiter = {.doing = doing},
+                            .where = round->where,
+                            .warn_after_ns = round->warn_after_ns ? round->warn_after_ns : nodes->warn_after_ns,
+                            .fail_after_ns = round->fail_after_ns ? round->fail_after_ns : nodes->fail_after_ns};
+}
+
+static muster_status refused_before(const mst_nodes *nodes, const mst_round *round) {
+    if (atomic_load(&nodes->lost))
+        return mst_error(MUSTER_NODE_LOST, "%s: a process has been lost before; this runtime can only be closed", round->where);
+    if (nodes->rounds->closed >= 0) return closed(nodes, round->where);
+    if (round->payload_bytes < 0 || round->payload_bytes > MST_ROUND_BYTES)
+        return mst_error(MUSTER_INTERNAL, "%s: a round of %d bytes", round->where, (int)round->payload_bytes);
+    return MUSTER_OK;
+}
+
+static mst_arrival_input input_of(const mst_round *round, mst_round_kind kind) {
+    return (mst_arrival_input){.signature = round->signature,
+                               .kind = kind,
+                               .status = round->status,
+                               .rank = round->rank,
+                               .payload = round->payload,
+                               .payload_bytes = round->payload_bytes};
+}
+
+muster_status mst_nodes_begin(mst_nodes *nodes, mst_round *round) {
+    mst_rounds *rounds = nodes->rounds;
+    char doing[MST_CALL_TEXT];
+    round->text[MST_ROUND_TEXT - 1] = 0;
+    round->all = NULL;
+    MUSTER_TRY(refused_before(nodes, round));
+    pthread_mutex_lock(&nodes->wire->lock);
+    rounds->epoch++;
+    pthread_mutex_unlock(&nodes->wire->lock);
+    rounds->sequence = 0;
+    memcpy(rounds->last, rounds->text, sizeof rounds->last);
+    memcpy(rounds->text, round->text, sizeof rounds->text);
+    snprintf(doing, sizeof doing, "call %" PRIu64 " (%s)", mst_call_number(rounds->epoch), round->text);
+    mst_nodes_wait wait = wait_of(nodes, round, doing);
+    mst_arrival_input input = input_of(round, MST_ROUND_BEGIN);
+    const muster_status status = mst_rounds_arrive(nodes, &input, &wait);
+    if (status == MUSTER_TIMEOUT && !mst_control_is_poisoned(&rounds->control, MST_CONTROL_GIVEN_UP, rounds->epoch))
+        return mst_rounds_give_up(nodes, status);
+    MUSTER_TRY(status);
+    MUSTER_TRY(verdict(nodes, round, &wait));
+    round->all = rounds->arrival.all;
+    return MUSTER_OK;
+}
+
+muster_status mst_nodes_end(mst_nodes *nodes, mst_round *round) {
+    mst_rounds *rounds = nodes->rounds;
+    char doing[MST_CALL_TEXT];
+    round->all = NULL;
+    MUSTER_TRY(refused_before(nodes, round));
+    snprintf(doing, sizeof doing, "the end of call %" PRIu64 " (%s)", mst_call_number(rounds->epoch), rounds->text);
+    mst_nodes_wait wait = wait_of(nodes, round, doing);
+    mst_arrival_input input = input_of(round, MST_ROUND_END);
+    const muster_status status = mst_rounds_arrive(nodes, &input, &wait);
+    if (status == MUSTER_TIMEOUT && !mst_control_is_poisoned(&rounds->control, MST_CONTROL_GIVEN_UP, rounds->epoch)) {
+        char text[MST_CALL_TEXT + 40];
+        snprintf(text, sizeof text, "has not ended call %" PRIu64 " (%s)", mst_call_number(rounds->epoch), rounds->text);
+        return mst_nodes_lose(nodes, round->where, wait.late, text);
+    }
+    MUSTER_TRY(status);
+    MUSTER_TRY(verdict(nodes, round, &wait));
+    round->all = rounds->arrival.all;
+    return MUSTER_OK;
+}

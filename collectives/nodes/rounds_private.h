@@ -1,0 +1,102 @@
+/* What the rounds, and all waits for other processes, share in a runtime. */
+#ifndef MST_ROUNDS_PRIVATE_H
+#define MST_ROUNDS_PRIVATE_H
+
+#include "arrive_private.h"
+#include "control_private.h"
+#include "nodes_impl.h"
+
+/* The kinds of arrivals on lane 0. Communicators have kinds of their own, on their lanes. */
+typedef enum mst_round_kind {
+    MST_ROUND_OPEN = 1, /* the hosts, when the wire is open */
+    MST_ROUND_JOIN,     /* what must be equal, ranks, names */
+    MST_ROUND_BEGIN,
+    MST_ROUND_END,
+    MST_ROUND_SENTENCES, /* what the named processes say, after a failure */
+    MST_ROUND_CLOSE
+} mst_round_kind;
+
+/* Epoch 1 is that of opening, so that 0 is none; the calls follow. */
+enum { MST_EPOCH_OPEN = 1, MST_CALL_TEXT = MST_ROUND_TEXT + 40 };
+
+typedef struct mst_rounds {
+    mst_arrival arrival; /* lane 0, MST_ROUND_BYTES */
+    mst_control control;
+    uint64_t epoch, sequence;                        /* of the next arrival; epoch: written under the lock of the wire */
+    char text[MST_ROUND_TEXT], last[MST_ROUND_TEXT]; /* what this call does, and what the one before did; "": none */
+    int32_t closed;                                  /* a process that has closed its runtime, or -1 */
+    int32_t on_lost;
+    int64_t lost_grace_ns; /* before the end of the launch, so that other processes can say what they know */
+    void (*log)(void *user, muster_log_level level, const char *line);
+    void *log_user;
+} mst_rounds;
+
+/* ---- waiting (wait.c) ---- */
+
+/* What the poison of an epoch means to a wait. */
+typedef enum mst_wait_phase {
+    MST_WAIT_ROUND = 0, /* of a begin round and all outside of calls: only GIVEN_UP ends it */
+    MST_WAIT_CALL       /* inside of a call: both end it, with ABORTED; a deadline poisons the call */
+} mst_wait_phase;
+
+typedef struct mst_nodes_wait {
+    mst_control_waiter waiter; /* doing: what other processes say of this one, "all_reduce of call 17"; lane; epoch: of the call */
+    const char *where;         /* for messages */
+    mst_wait_phase phase;
+    /* Called in each turn, without the lock: true ends the wait with ABORTED, without a message. */
+    bool (*aborted)(void *context);
+    void *context;
+    int64_t spin_ns;                      /* spin for so long, then yield, then sleep up to 1 ms */
+    int64_t warn_after_ns, fail_after_ns; /* negative: never */
+    /* After TIMEOUT: the process that is late; its host and what is known of it are in the message.
+     * silent: it has not answered. */
+    int32_t late;
+    bool silent;
+} mst_nodes_wait;
+
+/* Drives the machine until it is done. Every thread of a process may wait at the same time, each for
+ * a machine of its own. Errors: those of the machine; ABORTED (poison, aborted); TIMEOUT, naming the
+ * process that is late, found by asking along the chain of waits; NODE_LOST. The machine has then
+ * been given up: it may have requests in progress. */
+muster_status mst_nodes_wait_run(mst_nodes *nodes, mst_nodes_wait *wait, mst_machine *machine);
+
+/* Whom a wait is late for (late.c). `text` becomes a clause behind "which": "does not answer". false:
+ * the wait has ended meanwhile. */
+enum { MST_LATE_TEXT = 320 };
+typedef struct mst_late {
+    int32_t path[24], hops; /* the processes asked so far; the last one is late */
+    int64_t asked_ns;       /* 0: not yet */
+    bool done, silent;
+    char text[MST_LATE_TEXT];
+} mst_late;
+/* One step of the search. The caller holds the lock of the wire. */
+void mst_late_look(mst_nodes *nodes, mst_nodes_wait *wait, mst_late *late, int64_t now_ns);
+
+/* ---- rounds (rounds.c) ---- */
+
+/* The epoch of the call in progress, or of the last one. Threads: the workers of the call, and who
+ * has entered the pool. */
+static inline uint64_t mst_nodes_epoch(const mst_nodes *nodes) { return nodes->rounds->epoch; }
+/* Calls are numbered from 1. */
+static inline uint64_t mst_call_number(uint64_t epoch) { return epoch - MST_EPOCH_OPEN; }
+
+/* One arrival on lane 0, with the next sequence number. wait: where, doing and deadlines are set. */
+muster_status mst_rounds_arrive(mst_nodes *nodes, mst_arrival_input *input, mst_nodes_wait *wait);
+/* Ends this epoch in all processes, with the thread's last error. Returns status. */
+muster_status mst_rounds_give_up(mst_nodes *nodes, muster_status status);
+/* After an arrival in which all have seen that the members `first` and `second` (-1: none) have
+ * something to say: brings their sentences to all. Each gives its own in `mine`; sentences[0] and sentences[1]
+ * become those of the two, "" if they could not be had. */
+void mst_rounds_sentences(mst_nodes *nodes, const mst_nodes_wait *wait, int32_t first, int32_t second, const char *mine,
+                          char sentences[2][MST_MESSAGE_SIZE]);
+
+/* ---- lost processes (lost.c) ---- */
+
+/* Says that a process is lost, to the other processes, too, and does what the option on_lost
+ * demands; from then on every round is refused. process -1: as the wire knows. why: "has ended". The
+ * caller does not hold the lock. Returns NODE_LOST, with the message. */
+muster_status mst_nodes_lose(mst_nodes *nodes, const char *where, int32_t process, const char *why);
+/* The same where another process has said it: its message. */
+muster_status mst_nodes_lose_as(mst_nodes *nodes, const char *message);
+
+#endif
