@@ -74,6 +74,11 @@ void mst_nodes_poison(mst_nodes *nodes, muster_status status, int32_t rank);
 /* buffer: the concatenation of bytes[p] bytes of every process, of which this process's are there
  * already. */
 muster_status mst_nodes_all_gather(mst_nodes *nodes, const char *where, void *buffer, const int64_t *bytes);
+/* The same concatenation at process `root` alone: the others pass only their own bytes. */
+muster_status mst_nodes_gather(mst_nodes *nodes, const char *where, int32_t root, void *buffer, const int64_t *bytes);
+/* The other way: `root` passes the concatenation, which is only read; the others get their own
+ * bytes. */
+muster_status mst_nodes_scatter(mst_nodes *nodes, const char *where, int32_t root, void *buffer, const int64_t *bytes);
 /* buffer[0, count) becomes the reduction over the processes, in process order; f16 and bf16 come
  * and go as f32. */
 muster_status mst_nodes_all_reduce(mst_nodes *nodes, const char *where, muster_reduction op, muster_dtype dtype, void *buffer,
