@@ -202,10 +202,11 @@ void wire_request_unlink(wire_request *request) {
     if (request->kind == WIRE_COLLECTIVE && request->collective) request->collective->parts[wire->rank].request = NULL;
 }
 
-/* An eager send is done when its bytes are kept elsewhere, though nobody has matched it. */
+/* An eager send is done when its bytes are kept elsewhere, though nobody has matched it. One to a
+ * process that has ended never is: its message is gone. */
 static void send_look(wire_request *request) {
     wire_message *message = request->message;
-    if (message->rendezvous || request->done_at > wire_clock_now(request->wire)) return;
+    if (!message || message->rendezvous || request->done_at > wire_clock_now(request->wire)) return;
     if (wire_message_keep(request->wire->launch, message)) wire_request_end(request, MUSTER_WIRE_OK, NULL);
 }
 
