@@ -1,5 +1,6 @@
 /* Joining: what must be equal in all processes is compared, and each learns the ranks and the names
  * of the devices of all. */
+#include "nodes_data_private.h"
 #include "rounds_private.h"
 
 #include "memory_impl.h"
@@ -12,6 +13,7 @@ static const char where[] = "muster_runtime_open";
 /* What a process says first. */
 typedef struct join_sizes {
     int32_t ranks, agreement_bytes, names_bytes;
+    int32_t wire_bytes; /* of its slabs */
 } join_sizes;
 
 typedef struct join {
@@ -168,17 +170,20 @@ static muster_status gather_names(join *j, muster_status status, int32_t most, c
 
 static muster_status run(join *j, muster_status status, int32_t ranks, char **all_names) {
     mst_nodes *nodes = j->nodes;
-    const join_sizes mine = {ranks, (int32_t)strlen(j->agreement), (int32_t)strlen(j->names)};
+    join_sizes mine = {ranks, (int32_t)strlen(j->agreement), (int32_t)strlen(j->names), 0};
     const int32_t processes = nodes->processes;
     if (status == MUSTER_OK) {
         j->sizes = mst_alloc((size_t)processes * sizeof *j->sizes);
         nodes->first = mst_alloc((size_t)(processes + 1) * sizeof *nodes->first);
         if (!j->sizes || !nodes->first) status = mst_out_of_memory("the ranks of the processes", processes * (int64_t)sizeof *j->sizes);
     }
+    if (status == MUSTER_OK) status = mst_nodes_data_open(nodes, where);
+    if (status == MUSTER_OK) mine.wire_bytes = (int32_t)nodes->slabs->bytes;
     MUSTER_TRY(arrive(j, status, &mine, sizeof mine, hash_of(j->agreement)));
     const mst_arrival_header header = nodes->rounds->arrival.header;
     memcpy(j->sizes, nodes->rounds->arrival.all, (size_t)processes * sizeof *j->sizes);
     if (header.least != header.most) return refuse_agreement(j, header.least_at, header.most_at);
+    for (int32_t p = 0; p < processes; p++) mst_nodes_data_agree(nodes, j->sizes[p].wire_bytes);
     int64_t bytes;
     int32_t most;
     status = count_ranks(j, &bytes, &most);

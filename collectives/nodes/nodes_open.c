@@ -1,5 +1,6 @@
 /* Opening and closing: the wire, the rounds, and who runs on which host. */
 #include "mpi/mpi_impl.h"
+#include "nodes_data_private.h"
 #include "rounds_private.h"
 
 #include "clock_impl.h"
@@ -81,6 +82,7 @@ static muster_status find_hosts(mst_nodes *nodes) {
 static void free_nodes(mst_nodes *nodes, bool bounded) {
     mst_wire *wire = nodes->wire;
     mst_rounds *rounds = nodes->rounds;
+    mst_nodes_data_close(nodes);
     if (rounds) {
         pthread_mutex_lock(&wire->lock);
         const bool in_use = mst_control_close(&rounds->control);

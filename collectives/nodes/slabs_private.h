@@ -10,12 +10,12 @@
 /* Two halves: while one travels, the other is filled or emptied. */
 typedef struct mst_slabs {
     char *memory[2]; /* aligned to 4096 bytes */
-    int64_t bytes;   /* of each; the same in all processes, which the agreement at open sees to */
+    int64_t bytes;   /* of each; the smallest number of all processes, when they have joined */
     void *blocks[2];
 } mst_slabs;
 
-/* The bytes of the slabs of a process, both together: MUSTER_WIRE_MEMORY, or 16 MiB. All processes
- * must have the same. Errors: INVALID_ARGUMENT (the variable). */
+/* The bytes of the slabs of a process, both together: MUSTER_WIRE_MEMORY, or 16 MiB. Errors:
+ * INVALID_ARGUMENT (the variable). */
 muster_status mst_slabs_size(int64_t *bytes);
 /* Takes the memory: bytes / 2 for each slab. Errors: OUT_OF_MEMORY. where: for the message. */
 muster_status mst_slabs_open(mst_slabs *slabs, const char *where, int64_t bytes);

@@ -1,0 +1,119 @@
+/* The data functions of nodes_impl.h: memory of any kind goes through a slab, as much at a time as fits.
+ * They serve what the rounds are too small for, outside of calls: variables, inputs and outputs. */
+#include "nodes_data_private.h"
+
+#include "dtype_impl.h"
+#include "memory_impl.h"
+#include "rounds_private.h"
+
+#include <stdio.h>
+#include <string.h>
+
+muster_status mst_nodes_data_open(mst_nodes *nodes, const char *where) {
+    int64_t bytes;
+    MUSTER_TRY(mst_slabs_size(&bytes));
+    mst_nodes_data *data = mst_alloc(sizeof *data + sizeof(double) * (size_t)nodes->processes + sizeof(int64_t) * (size_t)nodes->processes);
+    if (!data) return mst_out_of_memory(where, (int64_t)sizeof *data);
+    data->scales = (double *)(data + 1);
+    data->bytes = (int64_t *)(data->scales + nodes->processes);
+    data->channel = (mst_channel){.wire = nodes->wire, .lane = 0, .size = nodes->processes, .rank = nodes->process};
+    for (int32_t p = 0; p < nodes->processes; p++) data->scales[p] = 1.0 / nodes->processes;
+    nodes->slabs = &data->slabs;
+    muster_status status = mst_slabs_open(&data->slabs, where, bytes);
+    if (status == MUSTER_OK) status = mst_schedule_prepare(&data->schedule, &data->channel, 0, 0);
+    if (status != MUSTER_OK) mst_nodes_data_close(nodes);
+    return status;
+}
+
+void mst_nodes_data_close(mst_nodes *nodes) {
+    mst_nodes_data *data = (mst_nodes_data *)nodes->slabs;
+    if (!data) return;
+    nodes->slabs = NULL;
+    mst_slabs_close(&data->slabs, mst_schedule_in_flight(&data->schedule));
+    mst_schedule_free(&data->schedule);
+    mst_free(data);
+}
+
+static mst_nodes_data *data_of(const mst_nodes *nodes) { return (mst_nodes_data *)nodes->slabs; }
+
+/* Moves what is in the first slab. */
+static muster_status data_move(mst_nodes *nodes, const char *where, mst_move *move) {
+    mst_nodes_data *data = data_of(nodes);
+    if (nodes->lost || mst_schedule_in_flight(&data->schedule))
+        return mst_error(MUSTER_NODE_LOST, "%s: a process has been lost before; this runtime can only be closed", where);
+    MUSTER_TRY(mst_schedule_begin(&data->schedule, move));
+    char doing[64];
+    snprintf(doing, sizeof doing, "%s (%s)", where, mst_move_kind_name(move->kind));
+    mst_nodes_wait wait = {.waiter = {.doing = doing, .lane = 0, .epoch = nodes->rounds->epoch},
+                           .where = where,
+                           .phase = MST_WAIT_ROUND,
+                           .spin_ns = nodes->spin_ns,
+                           .warn_after_ns = nodes->warn_after_ns,
+                           .fail_after_ns = nodes->fail_after_ns};
+    const muster_status status = mst_nodes_wait_run(nodes, &wait, &data->schedule.machine);
+    /* All have agreed to take part, so who is late now is not in code of the program: it is lost. */
+    if (status == MUSTER_TIMEOUT) return mst_nodes_lose(nodes, where, wait.late, "does not take part in a transfer that it has begun");
+    return status;
+}
+
+/* The bytes of `bytes` before segment i of `segments`, rounded down: no product overflows. */
+static int64_t data_before(int64_t bytes, int64_t i, int64_t segments) { return bytes / segments * i + bytes % segments * i / segments; }
+
+muster_status mst_nodes_all_gather(mst_nodes *nodes, const char *where, void *buffer, const int64_t *bytes) {
+    mst_nodes_data *data = data_of(nodes);
+    char *slab = data->slabs.memory[0];
+    int64_t all = 0;
+    for (int32_t p = 0; p < nodes->processes; p++) all += bytes[p];
+    /* In each segment every process sends the same part of its bytes, so that all work all the time. */
+    const int64_t most = data->slabs.bytes - nodes->processes, segments = (all + most - 1) / most;
+    for (int64_t i = 0; i < segments; i++) {
+        int64_t at = 0, offset = 0;
+        for (int32_t p = 0; p < nodes->processes; at += data->bytes[p], offset += bytes[p++]) {
+            const int64_t first = data_before(bytes[p], i, segments);
+            data->bytes[p] = data_before(bytes[p], i + 1, segments) - first;
+            if (p == nodes->process) memcpy(slab + at, (const char *)buffer + offset + first, (size_t)data->bytes[p]);
+        }
+        mst_move move = {.kind = MST_MOVE_ALL_GATHER, .bytes = data->bytes, .to = slab};
+        MUSTER_TRY(data_move(nodes, where, &move));
+        at = offset = 0;
+        for (int32_t p = 0; p < nodes->processes; at += data->bytes[p], offset += bytes[p++])
+            if (p != nodes->process)
+                memcpy((char *)buffer + offset + data_before(bytes[p], i, segments), slab + at, (size_t)data->bytes[p]);
+    }
+    return MUSTER_OK;
+}
+
+muster_status mst_nodes_all_reduce(mst_nodes *nodes, const char *where, muster_reduction op, muster_dtype dtype, void *buffer,
+                                   int64_t count) {
+    mst_nodes_data *data = data_of(nodes);
+    const muster_dtype compute = mst_dtype_compute(dtype);
+    const int64_t element = muster_dtype_size(compute), most = data->slabs.bytes / element;
+    for (int64_t first = 0; first < count; first += most) {
+        const int64_t part = count - first < most ? count - first : most;
+        char *at = (char *)buffer + first * element;
+        memcpy(data->slabs.memory[0], at, (size_t)(part * element));
+        mst_move move = {.kind = MST_MOVE_ALL_REDUCE,
+                         .dtype = compute,
+                         .op = op,
+                         .count = part,
+                         .scales = op == MUSTER_AVG ? data->scales : NULL,
+                         .from = data->slabs.memory[0],
+                         .to = data->slabs.memory[0]};
+        MUSTER_TRY(data_move(nodes, where, &move));
+        memcpy(at, data->slabs.memory[0], (size_t)(part * element));
+    }
+    return MUSTER_OK;
+}
+
+muster_status mst_nodes_broadcast(mst_nodes *nodes, const char *where, int32_t from, void *buffer, int64_t bytes) {
+    mst_nodes_data *data = data_of(nodes);
+    char *slab = data->slabs.memory[0];
+    for (int64_t first = 0; first < bytes; first += data->slabs.bytes) {
+        const int64_t part = bytes - first < data->slabs.bytes ? bytes - first : data->slabs.bytes;
+        if (from == nodes->process) memcpy(slab, (const char *)buffer + first, (size_t)part);
+        mst_move move = {.kind = MST_MOVE_BROADCAST, .root = from, .count = part, .to = slab};
+        MUSTER_TRY(data_move(nodes, where, &move));
+        if (from != nodes->process) memcpy((char *)buffer + first, slab, (size_t)part);
+    }
+    return MUSTER_OK;
+}
