@@ -5,11 +5,11 @@
 #include <stdio.h>
 
 muster_status mst_team_create(mst_pool *pool, const int32_t *members, int32_t count, mst_team **team) {
-    const bool whole = !members;
-    if (whole) count = pool->size;
+    const bool all_workers = !members;
+    if (all_workers) count = pool->size;
     mst_team *made = mst_alloc(sizeof(*made));
     if (!made) return mst_out_of_memory("a team", sizeof(*made));
-    made->whole = whole;
+    made->all_workers = all_workers;
     made->pool = pool;
     made->size = count;
     made->members = mst_alloc((size_t)count * sizeof(*made->members));
@@ -42,7 +42,7 @@ const char *mst_team_rank_text(const mst_team *team, int32_t rank, char text[MST
     const int32_t member = team->member_of[rank], worker = team->pool->options.first + rank;
     if (member < 0)
         snprintf(text, MST_RANK_TEXT, "worker %" PRId32, worker);
-    else if (team->whole || member == worker)
+    else if (team->all_workers || member == worker)
         snprintf(text, MST_RANK_TEXT, "rank %" PRId32, worker);
     else
         snprintf(text, MST_RANK_TEXT, "rank %" PRId32 " (worker %" PRId32 ")", member, worker);

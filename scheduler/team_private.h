@@ -30,7 +30,7 @@ typedef struct mst_team_member {
 struct mst_team {
     mst_pool *pool;
     int32_t size;
-    bool whole; /* all workers of the pool, in their order */
+    bool all_workers; /* all workers of the pool, in their order */
     mst_team_member *members;
     int32_t *member_of; /* by rank in the pool; -1: none */
 };

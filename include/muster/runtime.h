@@ -302,7 +302,8 @@ MUSTER_API muster_status muster_runtime_dump(muster_runtime *runtime, int32_t ev
  * overwritten at that moment are left out. The file appears complete or not at all, and replaces an
  * existing one.
  * The option `trace`, or the environment variable MUSTER_TRACE=FILE, writes a trace at close.
- * Every %p in FILE becomes the process id. The second runtime of the process that is opened with it
+ * Every %p in FILE becomes the process id, and every %n the number of the process in its launch
+ * (muster/nodes.h). The second runtime of the process that is opened with it
  * writes FILE.1, the next FILE.2. If writing fails, close logs it and succeeds.
  * The option recorder_events, or MUSTER_RECORDER_EVENTS, is the number of events kept for each
  * worker, at 40 bytes each. The newest slot is being written, so a trace shows one event less.

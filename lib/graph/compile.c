@@ -220,6 +220,7 @@ muster_status muster_graph_compile(muster_graph *handle, const muster_graph_opti
     mst_graph *graph = handle->graph;
     MUSTER_TRY(mst_options_read(where, "muster_graph_options", options, &known, sizeof known));
     MUSTER_TRY(mst_runtime_check_open(graph->runtime, where));
+    if (known.meaning == MUSTER_ONE_DEVICE) MUSTER_TRY(mst_runtime_refuse_nodes(graph->runtime, where, "graph with MUSTER_ONE_DEVICE"));
     MUSTER_TRY(mst_update_rules_compile(graph, known.meaning));
     MUSTER_TRY(mst_compile_check_graph(graph, &known));
     MUSTER_TRY(check_environment(&known));

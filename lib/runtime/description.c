@@ -1,5 +1,5 @@
 /* The description of a runtime: what it found and decided. */
-#include "runtime_impl.h"
+#include "nodes_private.h"
 #include "topology_impl.h"
 
 #include <stdio.h>
@@ -21,7 +21,7 @@ static size_t describe_backend(const muster_runtime *runtime, const mst_device_t
         }
         said = true;
         table->hardware->describe_device(device, line, sizeof line);
-        at += (size_t)snprintf(text + at, size - at, "device %d: %s\n", r, line);
+        at += (size_t)snprintf(text + at, size - at, "device %d: %s\n", runtime->first + r, line);
     }
     return at;
 }
@@ -51,7 +51,7 @@ struct mst_description {
 };
 
 static struct mst_description *make_description(const muster_runtime *runtime, struct mst_description *older) {
-    size_t size = 3072 + MST_MESSAGE_SIZE + hardware_size(runtime), at = 0;
+    size_t size = 4096 + MST_MESSAGE_SIZE + hardware_size(runtime), at = 0;
     struct mst_description *made = mst_alloc(sizeof *made + size);
     if (!made) return NULL;
     char *text = made->text;
@@ -65,6 +65,7 @@ static struct mst_description *make_description(const muster_runtime *runtime, s
                            runtime->blas_open ? mst_blas_get()->description : "not opened, no host device", mst_topology_source(),
                            mst_topology_allowed());
     at += describe_hardware(runtime, text + at, size - at);
+    at += mst_runtime_nodes_describe(runtime, text + at, size - at);
     char ways[1200];
     at +=
         (size_t)snprintf(text + at, size - at, "collectives: %s\n", mst_communicator_description(runtime->communicator, ways, sizeof ways));
@@ -74,7 +75,7 @@ static struct mst_description *make_description(const muster_runtime *runtime, s
     at += strlen(text + at);
     if (runtime->logical_shards)
         snprintf(text + at, size - at, "logical shards: %d, %d on each device\n", runtime->logical_shards,
-                 runtime->logical_shards / runtime->size);
+                 runtime->logical_shards / runtime->total);
     else
         snprintf(text + at, size - at, "logical shards: off\n");
     at += strlen(text + at);

@@ -100,11 +100,9 @@ muster_status muster_runtime_get_device_info(muster_runtime *runtime, int32_t ra
     if (!runtime) return mst_error_null(where, "runtime", "a runtime");
     if (!info) return mst_error_null(where, "info", "the address of a struct");
     MUSTER_TRY(mst_pool_enter(runtime->pool, where, 0));
-    muster_status status = MUSTER_OK;
-    if (rank < 0 || rank >= runtime->size)
-        status = mst_error(MUSTER_OUT_OF_RANGE, "%s: rank: expected 0 to %" PRId32 ", received %" PRId32, where, runtime->size - 1, rank);
-    else
-        status = info_of_rank(runtime, rank, &known);
+    int32_t local;
+    muster_status status = mst_runtime_local_rank(runtime, rank, where, "rank", &local);
+    if (status == MUSTER_OK) status = info_of_rank(runtime, local, &known);
     mst_pool_leave(runtime->pool);
     return status == MUSTER_OK ? mst_result_write(where, "info", "muster_device_info", &known, sizeof known, info) : status;
 }

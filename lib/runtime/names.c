@@ -50,7 +50,7 @@ static size_t add_text(char *text, size_t size, size_t at, const char *format, c
 
 /* "1 ('left', 'host cpu 1')": the rank, the names given by the user, and the device's own name. */
 static size_t describe(const muster_runtime *runtime, int32_t rank, char *text, size_t size, size_t at) {
-    if (at < size) at += (size_t)snprintf(text + at, size - at, "%d (", (int)rank);
+    if (at < size) at += (size_t)snprintf(text + at, size - at, "%d (", (int)(runtime->first + rank));
     for (const mst_device_name *name = runtime->device_names; name; name = name->next) {
         if (name->rank == rank) at = add_text(text, size, at, "'%.40s', ", name->text);
     }
@@ -123,10 +123,7 @@ static muster_status look_up(const muster_runtime *runtime, const char *name, co
     if (!name) return MUSTER_OK;
     if (!*name) return mst_error(MUSTER_INVALID_ARGUMENT, "%s: %s: expected a name that is not empty, received \"\"", where, what);
     const int64_t number = number_of(name);
-    if (number >= 0 && number < runtime->size) {
-        *rank = (int32_t)number;
-        return MUSTER_OK;
-    }
+    if (number >= 0 && number < runtime->total) return mst_runtime_local_rank(runtime, (int32_t)number, where, what, rank);
     *rank = given_to(runtime, name);
     if (*rank >= 0) return MUSTER_OK;
     *rank = own_name_of(runtime, name, 0);
@@ -138,7 +135,7 @@ static muster_status look_up(const muster_runtime *runtime, const char *name, co
     return mst_error(
         MUSTER_INVALID_ARGUMENT,
         "%s: %s: expected a name of one device, received '%.100s', which devices %d and %d have: give them names, or say the number", where,
-        what, name, (int)*rank, (int)second);
+        what, name, (int)(runtime->first + *rank), (int)(runtime->first + second));
 }
 
 muster_status mst_runtime_find(muster_runtime *runtime, const char *name, const char *where, const char *what, int32_t *rank) {
@@ -151,8 +148,11 @@ muster_status mst_runtime_find(muster_runtime *runtime, const char *name, const 
 
 muster_status muster_runtime_find_device(muster_runtime *runtime, const char *name, int32_t *rank) {
     static const char where[] = "muster_runtime_find_device";
+    int32_t local;
     if (!rank) return mst_error_null(where, "rank", "the address of a number");
-    return mst_runtime_find(runtime, name, where, "name", rank);
+    MUSTER_TRY(mst_runtime_find(runtime, name, where, "name", &local));
+    *rank = runtime->first + local;
+    return MUSTER_OK;
 }
 
 /* ---- naming ---- */
@@ -160,7 +160,8 @@ muster_status muster_runtime_find_device(muster_runtime *runtime, const char *na
 /* Fails if another device has the name. *known: the device itself already has it. */
 static muster_status check_free(const muster_runtime *runtime, const char *name, int32_t rank, const char *where, bool *known) {
     const int64_t number = number_of(name);
-    int32_t other = number >= 0 && number < runtime->size ? (int32_t)number : given_to(runtime, name);
+    const int64_t local = number - runtime->first;
+    int32_t other = number >= 0 && local >= 0 && local < runtime->size ? (int32_t)local : given_to(runtime, name);
     *known = other == rank;
     if (*known) return MUSTER_OK;
     if (other < 0 && number >= 0)
@@ -198,10 +199,10 @@ muster_status muster_runtime_name_device(muster_runtime *runtime, const char *na
                          name ? "\"\"" : "NULL");
     MUSTER_TRY(mst_check_utf8(name, where, "name"));
     MUSTER_TRY(begin(runtime, where));
-    if (rank < 0 || rank >= runtime->size)
-        return end(runtime,
-                   mst_error(MUSTER_OUT_OF_RANGE, "%s: rank: expected 0 to %d, received %d", where, (int)runtime->size - 1, (int)rank));
-    return end(runtime, give_name(runtime, name, rank, where));
+    int32_t local;
+    muster_status status = mst_runtime_local_rank(runtime, rank, where, "rank", &local);
+    if (status == MUSTER_OK) status = give_name(runtime, name, local, where);
+    return end(runtime, status);
 }
 
 muster_status muster_runtime_set_default_device(muster_runtime *runtime, const char *name) {
@@ -259,5 +260,8 @@ muster_status muster_runtime_infer_device(muster_runtime *runtime, const muster_
     if (count < 0) return mst_error(MUSTER_INVALID_ARGUMENT, "%s: count: expected 0 or more, received %d", where, (int)count);
     if (count > 0 && !tensors)
         return mst_error(MUSTER_INVALID_ARGUMENT, "%s: tensors: expected %d tensors, received NULL", where, (int)count);
-    return mst_runtime_infer_device(runtime, (mst_tensor_list){tensors, sizeof *tensors}, count, where, "tensors", rank);
+    int32_t local;
+    MUSTER_TRY(mst_runtime_infer_device(runtime, (mst_tensor_list){tensors, sizeof *tensors}, count, where, "tensors", &local));
+    *rank = runtime->first + local;
+    return MUSTER_OK;
 }

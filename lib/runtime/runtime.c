@@ -1,6 +1,6 @@
 #include "code_impl.h"
-#include "device_list_private.h"
 #include "environment_impl.h"
+#include "nodes_private.h"
 #include "ops_impl.h"
 #include "options_impl.h"
 #include "runtime_impl.h"
@@ -10,13 +10,9 @@
 #include <string.h>
 #include <unistd.h>
 
-static const int64_t default_warn_ns = 30LL * 1000000000, default_fail_ns = 600LL * 1000000000;
-
 _Thread_local const char *mst_runtime_callback __attribute__((tls_model("initial-exec")));
 
 void muster_runtime_options_init_sized(muster_runtime_options *options, size_t size) { mst_options_init(options, size); }
-
-static int64_t or_default(int64_t value, int64_t otherwise) { return value == 0 ? otherwise : value; }
 
 /* If several devices have queues of their own, rank 0 gets a thread of its own instead of the
  * calling thread, so that each such device is always served by the same thread. */
@@ -27,13 +23,20 @@ static bool wants_dedicated_rank0(const muster_runtime *runtime) {
 }
 
 static mst_pool_options pool_options(muster_runtime *runtime, const muster_runtime_options *options) {
+    int32_t crowd, crowd_cpus;
+    mst_runtime_nodes_crowd(runtime, &crowd, &crowd_cpus);
     return (mst_pool_options){
         .spin_ns = runtime->spin.ns,
-        .warn_after_ns = or_default(options->warn_after_ns, default_warn_ns),
-        .fail_after_ns = or_default(options->fail_after_ns, default_fail_ns),
+        .warn_after_ns = mst_runtime_warn_after(options),
+        .fail_after_ns = mst_runtime_fail_after(options),
         .pin = !options->no_pinning,
         .masks = runtime->cpu_masks,
         .dedicated_rank0 = wants_dedicated_rank0(runtime),
+        .first = runtime->first,
+        .total = runtime->total,
+        .process = mst_runtime_process_number(runtime),
+        .crowd = crowd,
+        .crowd_cpus = crowd_cpus,
         .log = mst_runtime_log,
         .log_user = runtime,
     };
@@ -68,7 +71,9 @@ typedef struct device_list {
 static muster_status read_devices(muster_runtime *runtime, const muster_runtime_options *options, device_list *list) {
     int32_t core_count = mst_topology_cores(list->cores, MST_DEVICES_MAX);
     if (core_count > MST_DEVICES_MAX) core_count = MST_DEVICES_MAX;
+    mst_runtime_nodes_divide_cores(runtime, list->cores, &core_count);
     const char *text = options->devices, *source = "devices";
+    bool by_default = false;
     if (!text) {
         text = mst_environment_get("MUSTER_DEVICES");
         source = "the environment's MUSTER_DEVICES";
@@ -76,10 +81,12 @@ static muster_status read_devices(muster_runtime *runtime, const muster_runtime_
     if (!text) {
         MUSTER_TRY(default_devices(runtime, &text));
         source = "the default devices";
+        by_default = true;
     }
     list->text = text;
     list->source = source;
     MUSTER_TRY(mst_device_list_read(text, source, list->cores, core_count, list->requests, &list->count));
+    if (by_default) mst_runtime_nodes_divide_devices(runtime, list->requests, &list->count);
     if (options->no_pinning) return MUSTER_OK;
     return mst_runtime_claim_cpus(runtime, list->cores, core_count, list->requests, list->count);
 }
@@ -143,6 +150,7 @@ static muster_status open_devices(muster_runtime *runtime, const muster_runtime_
 static void dismantle(muster_runtime *runtime) {
     mst_runtime_descriptions_free(runtime);
     mst_communicator_destroy(runtime->communicator);
+    mst_runtime_nodes_close(runtime);
     mst_runtime_trace_close(runtime);
     if (runtime->pool) mst_pool_destroy(runtime->pool);
     mst_runtime_names_free(runtime);
@@ -162,14 +170,21 @@ static void dismantle(muster_runtime *runtime) {
     mst_retire(runtime);
 }
 
-static muster_status open_parts(muster_runtime *runtime, const muster_runtime_options *options) {
-    runtime->process = getpid();
+static muster_status open_settings(muster_runtime *runtime, const muster_runtime_options *options) {
+    int64_t checks = 0;
+    bool is_set;
     MUSTER_TRY(mst_runtime_check_settings(options));
-    MUSTER_TRY(mst_runtime_log_open(runtime, options));
+    MUSTER_TRY(mst_environment_number("MUSTER_CHECK", "0 or 1", 0, 1, &checks, &is_set));
+    runtime->checks = checks != 0;
+    if (gethostname(runtime->host, sizeof runtime->host - 1) != 0) snprintf(runtime->host, sizeof runtime->host, "localhost");
     MUSTER_TRY(mst_runtime_names_open(runtime));
-    MUSTER_TRY(open_devices(runtime, options));
-    MUSTER_TRY(mst_runtime_read_shards(options, runtime->size, &runtime->logical_shards));
-    MUSTER_TRY(mst_runtime_spin_read(options->spin_ns, &runtime->spin));
+    MUSTER_TRY(mst_runtime_read_shards(options, &runtime->logical_shards));
+    return mst_runtime_spin_read(options->spin_ns, &runtime->spin);
+}
+
+/* When all processes know of each other, and have devices. */
+static muster_status open_workers(muster_runtime *runtime, const muster_runtime_options *options) {
+    MUSTER_TRY(mst_runtime_check_shards(options, runtime->total, runtime->logical_shards));
     const mst_pool_options settings = pool_options(runtime, options);
     MUSTER_TRY(mst_pool_create(&settings, runtime->devices, runtime->size, &runtime->pool));
     const mst_communicator_options ways = {
@@ -179,6 +194,17 @@ static muster_status open_parts(muster_runtime *runtime, const muster_runtime_op
     MUSTER_TRY(status);
     MUSTER_TRY(mst_runtime_trace_open(runtime, options));
     return mst_runtime_describe(runtime);
+}
+
+/* A process that fails tells the others so in the next step that they make together. What fails
+ * before the launch is open fails alone: then nobody has told this process of others. */
+static muster_status open_parts(muster_runtime *runtime, const muster_runtime_options *options) {
+    runtime->process = getpid();
+    MUSTER_TRY(mst_runtime_log_open(runtime, options));
+    MUSTER_TRY(mst_runtime_nodes_open(runtime, options));
+    MUSTER_TRY(mst_runtime_nodes_exchange(runtime, open_settings(runtime, options)));
+    MUSTER_TRY(mst_runtime_nodes_join(runtime, options, open_devices(runtime, options)));
+    return mst_runtime_nodes_agree(runtime, open_workers(runtime, options));
 }
 
 static muster_status open_read(const muster_runtime_options *options, muster_runtime **runtime) {
@@ -236,10 +262,11 @@ muster_status muster_runtime_close(muster_runtime *runtime) {
     return MUSTER_OK;
 }
 
-int32_t muster_runtime_size(const muster_runtime *runtime) { return runtime && runtime->pool ? runtime->size : -1; }
+int32_t muster_runtime_size(const muster_runtime *runtime) { return runtime && runtime->pool ? runtime->total : -1; }
 
 const char *muster_runtime_device(const muster_runtime *runtime, int32_t rank) {
-    return runtime && rank >= 0 && rank < runtime->size ? runtime->devices[rank]->name : NULL;
+    if (!runtime || rank < 0 || rank >= runtime->total) return NULL;
+    return runtime->names_of_all ? runtime->names_of_all[rank] : runtime->devices[rank]->name;
 }
 
 static void dump_line(void *runtime, const char *line) { mst_runtime_log(runtime, MUSTER_LOG_WARNING, line); }
@@ -249,7 +276,7 @@ muster_status muster_runtime_dump(muster_runtime *runtime, int32_t events) {
     MUSTER_TRY(mst_runtime_check_open(runtime, "muster_runtime_dump"));
     if (events < 0) return mst_error(MUSTER_INVALID_ARGUMENT, "muster_runtime_dump: events: expected 0 or more, received %d", events);
     for (int32_t r = 0; r < runtime->size; r++) {
-        mst_recorder_dump(&mst_pool_worker(runtime->pool, r)->recorder, r, events, dump_line, runtime);
+        mst_recorder_dump(&mst_pool_worker(runtime->pool, r)->recorder, runtime->first + r, events, dump_line, runtime);
     }
     return MUSTER_OK;
 }

@@ -40,10 +40,22 @@ typedef struct mst_completion {
 void mst_completion_call(mst_completion completion);
 muster_status mst_completion_of_fd(const char *where, int32_t fd, mst_completion *completion);
 
+/* What only the files of this module know of the other processes. */
+struct mst_process_facts;
+
 struct muster_runtime {
-    int32_t size;
+    int32_t size; /* devices of this process */
     /* the id of the process that opened it; a child after fork has another one */
     int32_t process;
+    /* Public ranks count the devices of all processes: device r of this one has rank first + r, of
+     * total. */
+    int32_t first, total;
+    struct mst_nodes *nodes;                 /* nodes/nodes_impl.h: the other processes; NULL: there are none */
+    struct mst_process_facts *process_facts; /* nodes.c; [processes] */
+    char *name_lines;                        /* the names of all devices; names_of_all[total] point into it */
+    const char **names_of_all;
+    char host[64]; /* the name of the machine */
+    bool checks;   /* the environment's MUSTER_CHECK: what must be equal in all processes is compared by hashes */
     mst_device **devices;
     int32_t *claimed_cpus; /* pinning.c: a CPU for each device, -1: none; NULL: none claimed */
     cpu_set_t *cpu_masks;  /* for each device the CPUs of its worker; NULL: none claimed */
@@ -55,7 +67,7 @@ struct muster_runtime {
     mst_runtime_spin spin;      /* settings.c */
     muster_communicator *communicator;
     mst_object *objects;                         /* newest first; guarded by mst_pool_enter */
-    int32_t logical_shards;                      /* 0: not in reproducible mode; otherwise a multiple of size */
+    int32_t logical_shards;                      /* 0: not in reproducible mode; otherwise a multiple of total */
     struct mst_description *_Atomic description; /* description.c; the newest */
     bool blas_open;
     /* Lines of the description about hardware that was passed over when the devices were chosen by
@@ -133,7 +145,12 @@ enum { MST_LOGICAL_SHARDS_MAX = 65536 };
 muster_status mst_runtime_check_settings(const muster_runtime_options *options);
 /* The number of logical shards that the options, else the environment ask for; 0: none. Errors:
  * INVALID_ARGUMENT. */
-muster_status mst_runtime_read_shards(const muster_runtime_options *options, int32_t devices, int32_t *shards);
+muster_status mst_runtime_read_shards(const muster_runtime_options *options, int32_t *shards);
+/* Refuses a number of shards that the devices of all processes do not divide. */
+muster_status mst_runtime_check_shards(const muster_runtime_options *options, int32_t devices, int32_t shards);
+/* The deadlines that the options ask for. */
+int64_t mst_runtime_warn_after(const muster_runtime_options *options);
+int64_t mst_runtime_fail_after(const muster_runtime_options *options);
 
 /* register.c: unpins all memory that is still registered. Call it before the devices close. */
 void mst_runtime_unregister_all(muster_runtime *runtime);
@@ -145,14 +162,23 @@ bool mst_runtime_unregister(muster_runtime *runtime, void *address);
  * runtime. */
 void mst_runtime_release_buffers(muster_runtime *runtime);
 
+/* processes.c. The number in this process of the device of a public rank. Refuses ranks out of
+ * range, and those of other processes, naming them. where, what: the public function and its
+ * argument, for messages. */
+muster_status mst_runtime_local_rank(const muster_runtime *runtime, int32_t rank, const char *where, const char *what, int32_t *local);
+/* UNSUPPORTED if there are several processes. what: what the library does not do for them, as in
+ * "a parameter server"; NULL runtime: nothing. */
+muster_status mst_runtime_refuse_nodes(const muster_runtime *runtime, const char *where, const char *what);
+
 /* names.c. The names of devices; open comes before any name is given. */
 enum { MST_DEVICE_TEXT = 200 };
 muster_status mst_runtime_names_open(muster_runtime *runtime);
 void mst_runtime_names_close(muster_runtime *runtime);
-/* The rank of the device called `name`; NULL: the default device. where, what: the public function
- * and its argument, for messages. */
+/* The number in this process of the device called `name`; NULL: the default device. where, what:
+ * the public function and its argument, for messages. */
 muster_status mst_runtime_find(muster_runtime *runtime, const char *name, const char *where, const char *what, int32_t *rank);
-/* A device as messages name it: "1 ('left', 'host cpu 1')". */
+/* A device as messages name it, with its public rank: "1 ('left', 'host cpu 1')". rank: its number
+ * in this process. */
 const char *mst_runtime_device_text(muster_runtime *runtime, int32_t rank, char text[MST_DEVICE_TEXT]);
 
 /* tensors.c. The bytes from `address` on the device `rank` to the end of the memory of the

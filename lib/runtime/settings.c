@@ -59,19 +59,31 @@ muster_status mst_runtime_check_settings(const muster_runtime_options *options) 
     return settings_check_environment();
 }
 
-muster_status mst_runtime_read_shards(const muster_runtime_options *options, int32_t devices, int32_t *shards) {
+static const int64_t default_warn_ns = 30LL * 1000000000, default_fail_ns = 600LL * 1000000000;
+
+int64_t mst_runtime_warn_after(const muster_runtime_options *options) {
+    return options->warn_after_ns == 0 ? default_warn_ns : options->warn_after_ns;
+}
+int64_t mst_runtime_fail_after(const muster_runtime_options *options) {
+    return options->fail_after_ns == 0 ? default_fail_ns : options->fail_after_ns;
+}
+
+muster_status mst_runtime_read_shards(const muster_runtime_options *options, int32_t *shards) {
     char expected[32];
     int64_t number = options->logical_shards < 0 ? 0 : options->logical_shards;
     bool is_set;
     snprintf(expected, sizeof expected, "a number from 0 to %d", MST_LOGICAL_SHARDS_MAX);
     if (options->logical_shards == 0)
         MUSTER_TRY(mst_environment_number("MUSTER_LOGICAL_SHARDS", expected, 0, MST_LOGICAL_SHARDS_MAX, &number, &is_set));
-    if (number % devices)
-        return mst_error(MUSTER_INVALID_ARGUMENT,
-                         "%s: %s: expected a multiple of the number of devices, received %" PRId64 " logical shards for %d devices", where,
-                         options->logical_shards ? "logical_shards" : "the environment's MUSTER_LOGICAL_SHARDS", number, (int)devices);
     *shards = (int32_t)number;
     return MUSTER_OK;
+}
+
+muster_status mst_runtime_check_shards(const muster_runtime_options *options, int32_t devices, int32_t shards) {
+    if (shards % devices == 0) return MUSTER_OK;
+    return mst_error(MUSTER_INVALID_ARGUMENT,
+                     "%s: %s: expected a multiple of the number of devices, received %d logical shards for %d devices", where,
+                     options->logical_shards ? "logical_shards" : "the environment's MUSTER_LOGICAL_SHARDS", (int)shards, (int)devices);
 }
 
 /* ---- spin ---- */

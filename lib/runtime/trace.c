@@ -1,6 +1,6 @@
 /* The settings for the recorders and their trace. */
 #include "environment_impl.h"
-#include "runtime_impl.h"
+#include "nodes_private.h"
 #include "trace_impl.h"
 
 #include <stdio.h>
@@ -30,9 +30,9 @@ static muster_status read_length(int64_t option, bool traced, int64_t *events) {
     return is_length(*events) ? MUSTER_OK : mst_environment_refuse("MUSTER_RECORDER_EVENTS", expected);
 }
 
-/* Replaces every %p of `pattern` by the process id. The second and third traced runtime of the
+/* Replaces every %p of `pattern` by the process id, and every %n by the number in the launch. The second and third traced runtime of the
  * process append .1 and .2. */
-static muster_status make_path(const char *pattern, char **path) {
+static muster_status make_path(const char *pattern, int32_t number, char **path) {
     static _Atomic int32_t traced_runtimes;
     enum { LONGEST_NUMBER = 12 };
     /* every two characters of the pattern may become a number */
@@ -40,8 +40,8 @@ static muster_status make_path(const char *pattern, char **path) {
     char *text = mst_alloc(size), *at = text;
     if (!text) return mst_out_of_memory("muster_runtime_open", (int64_t)size);
     while (*pattern) {
-        if (pattern[0] == '%' && pattern[1] == 'p') {
-            at += sprintf(at, "%d", (int)getpid());
+        if (pattern[0] == '%' && (pattern[1] == 'p' || pattern[1] == 'n')) {
+            at += sprintf(at, "%d", pattern[1] == 'p' ? (int)getpid() : (int)number);
             pattern += 2;
         } else {
             *at++ = *pattern++;
@@ -68,7 +68,7 @@ muster_status mst_runtime_trace_open(muster_runtime *runtime, const muster_runti
         mst_recorder *recorder = &mst_pool_worker(runtime->pool, r)->recorder;
         MUSTER_TRY(mst_recorder_open(recorder, runtime->recorder_events, runtime->nvtx, "muster_runtime_open"));
     }
-    return pattern ? make_path(pattern, &runtime->trace_path) : MUSTER_OK;
+    return pattern ? make_path(pattern, mst_runtime_process_number(runtime), &runtime->trace_path) : MUSTER_OK;
 }
 
 void mst_runtime_trace_close(muster_runtime *runtime) {
@@ -91,7 +91,7 @@ static muster_status write_trace(muster_runtime *runtime, const char *path, cons
     mst_trace_track *tracks = mst_alloc((size_t)bytes);
     if (!tracks) return mst_out_of_memory(where, bytes);
     for (int32_t r = 0; r < runtime->size; r++) {
-        tracks[r] = (mst_trace_track){&mst_pool_worker(runtime->pool, r)->recorder, runtime->devices[r]->name};
+        tracks[r] = (mst_trace_track){&mst_pool_worker(runtime->pool, r)->recorder, runtime->devices[r]->name, runtime->first};
     }
     muster_status status = mst_trace_write(tracks, runtime->size, path, where);
     mst_free(tracks);

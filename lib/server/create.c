@@ -197,6 +197,7 @@ void mst_server_dismantle(muster_server *server) {
 
 static muster_status server_create(mst_creation *c, const void *values, muster_server **server) {
     char message[MST_MESSAGE_SIZE];
+    MUSTER_TRY(mst_runtime_refuse_nodes(c->runtime, c->where, "parameter server"));
     MUSTER_TRY(mst_creation_check(c, c->variables ? "variables" : "values", values));
     MUSTER_TRY(mst_pool_enter(c->runtime->pool, c->where, 0));
     muster_status status = server_build_entered(c);

@@ -16,6 +16,7 @@ static muster_status creation_check_worker(const muster_worker *worker, const mu
                          "%s: worker: expected the worker of the running function, received that of another thread", create_name);
     if (worker->pool != runtime->pool)
         return mst_error(MUSTER_INVALID_ARGUMENT, "%s: runtime: expected the worker's runtime, received another one", create_name);
+    MUSTER_TRY(mst_runtime_refuse_nodes(runtime, create_name, "parameter server"));
     if (worker->size == runtime->size) return MUSTER_OK;
     return mst_error(MUSTER_BAD_STATE, "%s: worker: expected a call on all %" PRId32 " devices, received a single call", create_name,
                      runtime->size);

@@ -58,6 +58,7 @@ static muster_status fill_variable(mst_change *change, muster_variable *variable
 /* Every replica becomes a copy of `value`. */
 static muster_status create_variable(const char *where, muster_runtime *runtime, const char *name, muster_tensor value,
                                      muster_variable **variable) {
+    MUSTER_TRY(mst_runtime_refuse_nodes(runtime, where, "variable"));
     muster_variable *created = mst_alloc(sizeof *created);
     if (!created) return mst_out_of_memory(where, sizeof *created);
     created->object.runtime = runtime;

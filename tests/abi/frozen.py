@@ -94,6 +94,7 @@ def exported(library, nm):
 # What else returns a status that a program may drop.
 MAY_DROP = {
     "muster_fail": "returns its argument",
+    "muster_runtime_abort": "ends the process; returns only where it is called wrongly",
     "muster_graph_output": "its graph keeps the error, and muster_graph_compile returns it",
     "muster_graph_clip": "its graph keeps the error, and muster_graph_compile returns it",
     "muster_graph_minimise": "its graph keeps the error, and muster_graph_compile returns it",

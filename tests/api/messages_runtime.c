@@ -42,6 +42,15 @@ static void opening(void) {
     GIVES(muster_runtime_device, muster_runtime_device(messages_of.runtime, -1) == NULL);
     GIVES(muster_runtime_device, muster_runtime_device(messages_of.runtime, 1) == NULL);
     GIVES(muster_runtime_description, muster_runtime_description(NULL) == NULL);
+    GIVES(muster_runtime_processes, muster_runtime_processes(NULL) == -1);
+    GIVES(muster_runtime_process, muster_runtime_process(NULL) == -1);
+    GIVES(muster_runtime_first_rank, muster_runtime_first_rank(NULL, 0) == -1);
+    GIVES(muster_runtime_hosts, muster_runtime_hosts(NULL) == -1);
+    GIVES(muster_runtime_host, muster_runtime_host(NULL, 0) == NULL);
+    GIVES(muster_worker_process, muster_worker_process(NULL) == -1);
+    REFUSE(INVALID_ARGUMENT, "runtime", muster_runtime_abort, NULL, 1);
+    REFUSE(INVALID_ARGUMENT, "code", muster_runtime_abort, messages_of.runtime, 0);
+    REFUSE(INVALID_ARGUMENT, "code", muster_runtime_abort, messages_of.runtime, 256);
 }
 
 static void memory_and_names(void) {

@@ -1,0 +1,46 @@
+#include "runtime_launch.h"
+
+#include <pthread.h>
+
+typedef struct launch_thread {
+    launch_process process;
+    launch_body body;
+    pthread_t thread;
+} launch_thread;
+
+static void *thread_main(void *argument) {
+    launch_thread *thread = argument;
+    wire_launch_join(thread->process.wire, thread->process.process);
+    thread->body(&thread->process);
+    wire_launch_join(NULL, 0);
+    return NULL;
+}
+
+void launch_run(const wire_launch_options *options, launch_body body, void *context) {
+    static launch_thread threads[LAUNCH_PROCESSES];
+    assert_in_range(options->processes, 1, LAUNCH_PROCESSES);
+    wire_launch *wire = wire_launch_create(options);
+    assert_non_null(wire);
+    mst_wire_test_open = wire_launch_open;
+    for (int32_t p = 0; p < options->processes; p++) {
+        threads[p] =
+            (launch_thread){.process = {.wire = wire, .process = p, .processes = options->processes, .context = context}, .body = body};
+        assert_int_equal(pthread_create(&threads[p].thread, NULL, thread_main, &threads[p]), 0);
+    }
+    for (int32_t p = 0; p < options->processes; p++) assert_int_equal(pthread_join(threads[p].thread, NULL), 0);
+    mst_wire_test_open = NULL;
+    const wire_launch_counts left = wire_launch_count(wire);
+    wire_launch_destroy(wire);
+    for (int32_t p = 0; p < options->processes; p++)
+        if (threads[p].process.error[0]) fail_msg("process %d: %s", (int)p, threads[p].process.error);
+    assert_int_equal(left.wires, 0);
+    assert_int_equal(left.requests, 0);
+}
+
+muster_runtime_options launch_options(const char *devices) {
+    muster_runtime_options options;
+    muster_runtime_options_init(&options);
+    options.devices = devices;
+    options.fail_after_ns = 60000000000;
+    return options;
+}
