@@ -163,8 +163,11 @@ muster_status mst_nodes_end(mst_nodes *nodes, mst_round *round) {
     snprintf(doing, sizeof doing, "the end of call %" PRIu64 " (%s)", mst_call_number(rounds->epoch), rounds->text);
     mst_nodes_wait wait = wait_of(nodes, round, doing);
     mst_arrival_input input = input_of(round, MST_ROUND_END);
-    const muster_status status = mst_rounds_arrive(nodes, &input, &wait);
-    if (status == MUSTER_TIMEOUT && !mst_control_is_poisoned(&rounds->control, MST_CONTROL_GIVEN_UP, rounds->epoch)) {
+    muster_status status = mst_rounds_arrive(nodes, &input, &wait);
+    /* A process that answers is not lost: it waits in the call, where it has a deadline of its own. */
+    while (status == MUSTER_TIMEOUT && !wait.silent && !mst_control_is_poisoned(&rounds->control, MST_CONTROL_GIVEN_UP, rounds->epoch))
+        status = mst_nodes_wait_run(nodes, &wait, &rounds->arrival.machine);
+    if (status == MUSTER_TIMEOUT && wait.silent) {
         char text[MST_CALL_TEXT + 40];
         snprintf(text, sizeof text, "has not ended call %" PRIu64 " (%s)", mst_call_number(rounds->epoch), rounds->text);
         return mst_nodes_lose(nodes, round->where, wait.late, text);

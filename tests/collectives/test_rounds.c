@@ -42,6 +42,20 @@ static void test_open_finds_ranks_and_hosts(void **state) {
     assert_int_equal(cases, 12);
 }
 
+static void expect_given_host(nodes_test *test, mst_nodes *nodes, int32_t p) {
+    char text[MST_PROCESS_TEXT];
+    note_true(test, p, strcmp(mst_nodes_process_text(nodes, 1, text), "process 1 (host given)") == 0 && nodes->hosts == 1, text);
+}
+
+static void test_the_environment_names_the_host(void **state) {
+    (void)state;
+    setenv("MUSTER_HOSTNAME", "given", 1);
+    nodes_test test = {.launch_options = {.processes = 3, .processes_per_host = 1}, .body = expect_given_host};
+    nodes_run(&test);
+    unsetenv("MUSTER_HOSTNAME");
+    nodes_expect(&test, 0, 2, 0, MUSTER_OK, "");
+}
+
 static void expect_none(nodes_test *test, mst_nodes *nodes, int32_t p) { note_true(test, p, nodes == NULL, "one process has nodes"); }
 
 static void test_one_process_has_no_nodes(void **state) {
@@ -228,10 +242,15 @@ static void test_calls_without_a_process_that_has_closed_are_refused(void **stat
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_open_finds_ranks_and_hosts),       cmocka_unit_test(test_one_process_has_no_nodes),
-        cmocka_unit_test(test_rounds_bring_payloads_to_all),     cmocka_unit_test(test_different_calls_are_refused),
-        cmocka_unit_test(test_different_arguments_are_refused),  cmocka_unit_test(test_lowest_failure_reaches_all),
-        cmocka_unit_test(test_join_compares_what_must_be_equal), cmocka_unit_test(test_calls_without_a_process_that_has_closed_are_refused),
+        cmocka_unit_test(test_open_finds_ranks_and_hosts),
+        cmocka_unit_test(test_the_environment_names_the_host),
+        cmocka_unit_test(test_one_process_has_no_nodes),
+        cmocka_unit_test(test_rounds_bring_payloads_to_all),
+        cmocka_unit_test(test_different_calls_are_refused),
+        cmocka_unit_test(test_different_arguments_are_refused),
+        cmocka_unit_test(test_lowest_failure_reaches_all),
+        cmocka_unit_test(test_join_compares_what_must_be_equal),
+        cmocka_unit_test(test_calls_without_a_process_that_has_closed_are_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -186,6 +186,39 @@ static void test_a_circle_of_waits_is_named(void **state) {
     assert_int_equal(test.status[0][4], MUSTER_TIMEOUT);
 }
 
+/* Process 0 returns from its body while process 1, which came later, waits for it in a collective: the
+ * deadline of the end round passes first, but a process that answers is not lost. */
+static void return_early(nodes_test *test, mst_nodes *nodes, int32_t p) {
+    mst_arrival arrival;
+    nodes_note(test, p, nodes_collective_open(nodes, &arrival, 1));
+    mst_round round = nodes_round("function 'train'");
+    nodes_note(test, p, mst_nodes_begin(nodes, &round));
+    nodes->fail_after_ns = deadline_ns;
+    if (p == 1) {
+        nodes_sleep(deadline_ns / 2);
+        round.status = nodes_collective(test, nodes, &arrival, "all_reduce");
+        nodes_note(test, p, round.status);
+    }
+    nodes_note(test, p, mst_nodes_end(nodes, &round));
+    nodes->fail_after_ns = -1;
+    nodes_call(test, nodes, "function 'train'", MUSTER_OK);
+    nodes_collective_close(nodes, &arrival);
+}
+
+static void test_a_process_that_answers_is_not_lost(void **state) {
+    (void)state;
+    nodes_test test = {.launch_options = {.processes = 2}, .on_lost = MST_LOST_ERROR, .body = return_early};
+    nodes_run(&test);
+    hide_seconds(&test);
+    static const char expected[] =
+        "muster_worker_all_reduce: process 1 (host host0) waited N s in all_reduce for process 0 (host host0), which "
+        "waits in the end of call 1 (function 'train') for process 1 (host host0)";
+    nodes_expect(&test, 1, 1, 2, MUSTER_TIMEOUT, expected);
+    nodes_expect(&test, 1, 1, 3, MUSTER_TIMEOUT, expected);
+    nodes_expect(&test, 0, 0, 2, MUSTER_TIMEOUT, expected);
+    for (int32_t k = 3; k < 5; k++) nodes_expect(&test, 0, 0, k, MUSTER_OK, "");
+}
+
 /* ---- lost processes ---- */
 
 /* Process 1 never ends its call. */
@@ -252,9 +285,10 @@ static void test_a_process_that_has_ended_is_named(void **state) {
 int main(void) {
     deadline_ns = test_patience((int64_t)DEADLINE_MS * MS);
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_a_failure_ends_the_waits_of_others),           cmocka_unit_test(test_the_late_process_is_named_in_a_call),
-        cmocka_unit_test(test_a_process_that_makes_no_call_is_named),        cmocka_unit_test(test_a_circle_of_waits_is_named),
-        cmocka_unit_test(test_a_process_that_does_not_end_its_call_is_lost), cmocka_unit_test(test_a_process_that_has_ended_is_named),
+        cmocka_unit_test(test_a_failure_ends_the_waits_of_others),    cmocka_unit_test(test_the_late_process_is_named_in_a_call),
+        cmocka_unit_test(test_a_process_that_makes_no_call_is_named), cmocka_unit_test(test_a_circle_of_waits_is_named),
+        cmocka_unit_test(test_a_process_that_answers_is_not_lost),    cmocka_unit_test(test_a_process_that_does_not_end_its_call_is_lost),
+        cmocka_unit_test(test_a_process_that_has_ended_is_named),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
