@@ -103,6 +103,8 @@ static int32_t schedule_waits_for(const mst_machine *machine) {
 }
 
 muster_status mst_schedule_begin(mst_schedule *schedule, const mst_move *move) {
+    if (mst_schedule_in_flight(schedule))
+        return mst_error(MUSTER_BAD_STATE, "%s between processes: the move before has not ended", mst_move_kind_name(move->kind));
     const mst_move_algorithm algorithm = move->algorithm ? move->algorithm : mst_schedule_select(schedule, move);
     if (!mst_schedule_serves(schedule, move, algorithm))
         return mst_error(MUSTER_UNSUPPORTED, "%s between processes: the algorithm '%s' does not serve it", mst_move_kind_name(move->kind),

@@ -133,7 +133,8 @@ muster_status mst_schedule_prepare(mst_schedule *schedule, const mst_channel *ch
 void mst_schedule_free(mst_schedule *schedule);
 
 /* Begins a move; the one before is done. Calls the wire no sooner than `progress` does. Errors:
- * UNSUPPORTED: the algorithm does not serve the move (mst_schedule_serves); nothing has begun. */
+ * UNSUPPORTED: the algorithm does not serve the move (mst_schedule_serves); BAD_STATE: the one before
+ * has failed, and has requests in progress. Nothing has begun then. */
 muster_status mst_schedule_begin(mst_schedule *schedule, const mst_move *move);
 /* Under the lock of the wire. After DONE all memory of the move is the caller's again. After FAILED or
  * LOST the wire may still use it. */

@@ -242,46 +242,6 @@ static void test_collectives_of_the_mpi(void **state) {
     moves_close(&m);
 }
 
-static void test_automatic(void **state) {
-    (void)state;
-    static const struct {
-        mst_move_kind kind;
-        int64_t count;
-        mst_move_algorithm expected;
-    } rows[] = {
-        {MST_MOVE_ALL_REDUCE, 1024, MST_MOVE_GATHER_FOLD},
-        {MST_MOVE_ALL_REDUCE, 1025, MST_MOVE_EXCHANGE},
-        {MST_MOVE_REDUCE, 1024, MST_MOVE_GATHER_FOLD},
-        {MST_MOVE_REDUCE, 1025, MST_MOVE_EXCHANGE},
-        {MST_MOVE_BROADCAST, 5, MST_MOVE_TREE},
-    };
-    static moves m;
-    const wire_launch_options options = options_of(0);
-    moves_open(&m, 17, &options, 0);
-    mst_channel sixteen = m.channels[0];
-    sixteen.size = 16;
-    mst_schedule small;
-    assert_ok(mst_schedule_prepare(&small, &sixteen, 0, 0));
-    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
-        const mst_move move = {.kind = rows[i].kind, .dtype = MUSTER_F32, .op = MUSTER_SUM, .count = rows[i].count};
-        assert_int_equal(mst_schedule_select(&small, &move), rows[i].expected);
-    }
-    mst_move move = {.kind = MST_MOVE_ALL_REDUCE, .dtype = MUSTER_F32, .op = MUSTER_SUM, .count = 17 * 16384 - 1};
-    assert_int_equal(mst_schedule_select(&m.schedules[0], &move), MST_MOVE_CHAIN);
-    move.count++;
-    assert_int_equal(mst_schedule_select(&m.schedules[0], &move), MST_MOVE_EXCHANGE);
-    move.dtype = MUSTER_F16;
-    move.count = 5000;
-    assert_int_equal(mst_schedule_select(&m.schedules[0], &move), MST_MOVE_EXCHANGE);
-    int64_t bytes[MOVES_MOST] = {8191};
-    move = (mst_move){.kind = MST_MOVE_ALL_GATHER, .bytes = bytes};
-    assert_int_equal(mst_schedule_select(&small, &move), MST_MOVE_BRUCK);
-    bytes[1] = 1;
-    assert_int_equal(mst_schedule_select(&small, &move), MST_MOVE_RING);
-    mst_schedule_free(&small);
-    moves_close(&m);
-}
-
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_parts),
@@ -289,7 +249,6 @@ int main(void) {
         cmocka_unit_test(test_broadcast),
         cmocka_unit_test(test_many),
         cmocka_unit_test(test_collectives_of_the_mpi),
-        cmocka_unit_test(test_automatic),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

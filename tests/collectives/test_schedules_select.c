@@ -1,0 +1,71 @@
+/* Which algorithm AUTOMATIC means, and that a schedule makes one move at a time. */
+#include "base_check.h"
+#include "collectives_moves.h"
+
+static const wire_launch_options options = {.seed = 1};
+
+static void test_automatic(void **state) {
+    (void)state;
+    static const struct {
+        mst_move_kind kind;
+        int64_t count;
+        mst_move_algorithm expected;
+    } rows[] = {
+        {MST_MOVE_ALL_REDUCE, 1024, MST_MOVE_GATHER_FOLD},
+        {MST_MOVE_ALL_REDUCE, 1025, MST_MOVE_EXCHANGE},
+        {MST_MOVE_REDUCE, 1024, MST_MOVE_GATHER_FOLD},
+        {MST_MOVE_REDUCE, 1025, MST_MOVE_EXCHANGE},
+        {MST_MOVE_BROADCAST, 5, MST_MOVE_TREE},
+    };
+    static moves m;
+    moves_open(&m, 17, &options, 0);
+    mst_channel sixteen = m.channels[0];
+    sixteen.size = 16;
+    mst_schedule small;
+    assert_ok(mst_schedule_prepare(&small, &sixteen, 0, 0));
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        const mst_move move = {.kind = rows[i].kind, .dtype = MUSTER_F32, .op = MUSTER_SUM, .count = rows[i].count};
+        assert_int_equal(mst_schedule_select(&small, &move), rows[i].expected);
+    }
+    mst_move move = {.kind = MST_MOVE_ALL_REDUCE, .dtype = MUSTER_F32, .op = MUSTER_SUM, .count = 17 * 16384 - 1};
+    assert_int_equal(mst_schedule_select(&m.schedules[0], &move), MST_MOVE_CHAIN);
+    move.count++;
+    assert_int_equal(mst_schedule_select(&m.schedules[0], &move), MST_MOVE_EXCHANGE);
+    move.dtype = MUSTER_F16;
+    move.count = 5000;
+    assert_int_equal(mst_schedule_select(&m.schedules[0], &move), MST_MOVE_EXCHANGE);
+    int64_t bytes[MOVES_MOST] = {8191};
+    move = (mst_move){.kind = MST_MOVE_ALL_GATHER, .bytes = bytes};
+    assert_int_equal(mst_schedule_select(&small, &move), MST_MOVE_BRUCK);
+    bytes[1] = 1;
+    assert_int_equal(mst_schedule_select(&small, &move), MST_MOVE_RING);
+    mst_schedule_free(&small);
+    moves_close(&m);
+}
+
+static void test_one_move_at_a_time(void **state) {
+    (void)state;
+    static moves m;
+    moves_open(&m, 2, &options, 0);
+    char bytes[2] = {7, 0};
+    const mst_move moves_of[] = {{.kind = MST_MOVE_BROADCAST, .count = 1, .to = &bytes[0]},
+                                 {.kind = MST_MOVE_BROADCAST, .count = 1, .to = &bytes[1]}};
+    assert_ok(mst_schedule_begin(&m.schedules[1], &moves_of[1]));
+    assert_int_equal(mst_schedule_progress(&m.schedules[1]), MST_PROGRESS_RUNNING);
+    assert_int_equal(m.schedules[1].machine.waits_for(&m.schedules[1].machine), 0);
+    assert_int_equal(mst_schedule_begin(&m.schedules[1], &moves_of[1]), MUSTER_BAD_STATE);
+    assert_ok(mst_schedule_begin(&m.schedules[0], &moves_of[0]));
+    for (int32_t done = 0; done < 2;)
+        for (int32_t p = done = 0; p < 2; p++) done += mst_schedule_progress(&m.schedules[p]) == MST_PROGRESS_DONE;
+    assert_int_equal(bytes[1], 7);
+    assert_int_equal(m.schedules[1].machine.waits_for(&m.schedules[1].machine), -1);
+    moves_close(&m);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_automatic),
+        cmocka_unit_test(test_one_move_at_a_time),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
