@@ -12,7 +12,8 @@ static bool plain_rows(const muster_selection *selection, muster_tensor value) {
 static muster_status put_rows(mst_change *change, muster_worker *worker, int32_t index, int64_t begin, int64_t end) {
     mst_device *device = worker->device;
     muster_tensor value = change->tensors[index];
-    int64_t cell = mst_change_at(change, index, worker->rank), row_bytes = mst_tensor_bytes(muster_tensor_slice(value, 0, 1));
+    int64_t cell = mst_change_at(change, index, mst_worker_public_rank(worker)),
+            row_bytes = mst_tensor_bytes(muster_tensor_slice(value, 0, 1));
     void *address = change->next[cell].address;
     if (plain_rows(change->selection, value)) {
         const char *from = (const char *)muster_tensor_address(value) + mst_selection_row(change->selection, begin) * row_bytes;
@@ -25,23 +26,21 @@ static muster_status put_rows(mst_change *change, muster_worker *worker, int32_t
 
 static void plan_rows(mst_change *change, int32_t index, int32_t rank, int64_t rows) {
     muster_tensor value = change->tensors[index];
-    mst_device *device = change->runtime->devices[rank];
     if (value.ndim > 0) value.shape[0] = rows;
     mst_change_shape(change, index, rank, value.shape, false);
-    if (!plain_rows(change->selection, change->tensors[index]) && !mst_device_is_host(device)) {
+    if (!plain_rows(change->selection, change->tensors[index]) && mst_change_packs(change, rank)) {
         mst_change_temporary(change, index, rank, mst_shape_bytes(value.dtype, value.ndim, value.shape));
     }
 }
 
 void mst_change_plan_put(mst_change *change, int32_t index, int32_t rank, muster_tensor value) {
     mst_change_shape(change, index, rank, value.shape, false);
-    if (!mst_tensor_contiguous(value) && !mst_device_is_host(change->runtime->devices[rank]))
-        mst_change_temporary(change, index, rank, mst_tensor_bytes(value));
+    if (!mst_tensor_contiguous(value) && mst_change_packs(change, rank)) mst_change_temporary(change, index, rank, mst_tensor_bytes(value));
 }
 
 muster_status mst_change_put(mst_change *change, muster_worker *worker, int32_t index, muster_tensor value) {
     mst_device *device = worker->device;
-    int64_t cell = mst_change_at(change, index, worker->rank), bytes = mst_tensor_bytes(value);
+    int64_t cell = mst_change_at(change, index, mst_worker_public_rank(worker)), bytes = mst_tensor_bytes(value);
     void *address = change->next[cell].address;
     if (mst_tensor_contiguous(value)) return device->memory->copy_in(device, address, muster_tensor_address(value), bytes);
     void *target = mst_device_is_host(device) ? address : change->temporary[cell];
@@ -59,15 +58,16 @@ muster_status mst_change_broadcast_values(mst_change *change) {
     for (int32_t i = 0; i < change->count; i++) {
         for (int32_t r = 0; r < change->size; r++) mst_change_plan_put(change, i, r, change->tensors[i]);
     }
+    change->takes = true;
     change->work = put_whole;
     return mst_change_run(change, false);
 }
 
 static muster_status broadcast_replica(mst_change *change, muster_worker *worker, int32_t index) {
     const muster_variable *variable = change->variables[index];
-    const mst_replica *next = &change->next[mst_change_at(change, index, worker->rank)];
+    const mst_replica *next = &change->next[mst_change_at(change, index, mst_worker_public_rank(worker))];
     const int64_t elements = mst_replica_elements(variable, next);
-    const bool root = worker->rank == change->rank;
+    const bool root = mst_worker_public_rank(worker) == change->rank;
     return mst_worker_collective(worker, (mst_request){.collective = MST_BROADCAST,
                                                        .dtype = (uint8_t)variable->dtype,
                                                        .root = change->rank,
@@ -79,11 +79,12 @@ static muster_status broadcast_replica(mst_change *change, muster_worker *worker
 
 static muster_status plan_broadcast_replicas(mst_change *change) {
     MUSTER_TRY(mst_change_check_rank(change, change->rank));
+    MUSTER_TRY(mst_change_check_collective(change));
     MUSTER_TRY(mst_change_check_defined(change, change->rank));
     MUSTER_TRY(mst_change_replicas(change));
     for (int32_t i = 0; i < change->count; i++) {
         const muster_variable *variable = change->variables[i];
-        const mst_replica *root = &variable->replicas[change->rank];
+        const mst_replica *root = &variable->everywhere[change->rank];
         for (int32_t r = 0; r < change->size; r++) {
             if (r != change->rank) mst_change_shape(change, i, r, root->shape, false);
         }
@@ -120,7 +121,8 @@ static int64_t assign_selected_rows(const mst_change *change, int32_t index) {
 
 static muster_status scatter_rows(mst_change *change, muster_worker *worker, int32_t index) {
     int64_t rows = assign_selected_rows(change, index);
-    int64_t begin = mst_edge(rows, change->size, worker->rank), end = mst_edge(rows, change->size, worker->rank + 1);
+    int64_t begin = mst_edge(rows, change->size, mst_worker_public_rank(worker)),
+            end = mst_edge(rows, change->size, mst_worker_public_rank(worker) + 1);
     return begin < end ? put_rows(change, worker, index, begin, end) : MUSTER_OK;
 }
 
@@ -139,6 +141,7 @@ static muster_status assign_plan_scatter(mst_change *change) {
         int64_t rows = assign_selected_rows(change, i);
         for (int32_t r = 0; r < change->size; r++) plan_rows(change, i, r, mst_edge_rows(rows, change->size, r));
     }
+    change->takes = true;
     change->work = scatter_rows;
     return mst_change_run(change, false);
 }
@@ -158,7 +161,7 @@ muster_status muster_variables_scatter(muster_variable *const *variables, const 
 /* ---- set ---- */
 
 static muster_status set_one_rank(mst_change *change, muster_worker *worker, int32_t index) {
-    if (worker->rank != change->rank) return MUSTER_OK;
+    if (mst_worker_public_rank(worker) != change->rank) return MUSTER_OK;
     if (!change->selection) return put_whole(change, worker, index);
     const int64_t rows = assign_selected_rows(change, index);
     return rows > 0 ? put_rows(change, worker, index, 0, rows) : MUSTER_OK;
@@ -167,7 +170,7 @@ static muster_status set_one_rank(mst_change *change, muster_worker *worker, int
 /* The replica of a split variable keeps the shape of its part. */
 static muster_status check_part(const mst_change *change) {
     const muster_variable *variable = change->variables[0];
-    const mst_replica *part = &variable->replicas[change->rank], *next = &change->next[change->rank];
+    const mst_replica *part = &variable->everywhere[change->rank], *next = &change->next[change->rank];
     const int32_t axis = mst_variable_split_axis(variable);
     char expected[128], received[128];
     if (axis < 0 || memcmp(next->shape, part->shape, (size_t)variable->ndim * sizeof *part->shape) == 0) return MUSTER_OK;
@@ -188,6 +191,7 @@ static muster_status plan_set(mst_change *change) {
     MUSTER_TRY(mst_change_replicas(change));
     plan_rows(change, 0, change->rank, change->selection ? rows : muster_tensor_rows(value));
     MUSTER_TRY(check_part(change));
+    change->takes = true;
     change->work = set_one_rank;
     return mst_change_run(change, change->rank == 0);
 }

@@ -31,8 +31,8 @@ int64_t mst_change_product_bytes(const muster_variable *variable, const mst_repl
 
 muster_status mst_change_reserve_products(mst_change *change, muster_worker *worker, int32_t index) {
     const muster_variable *variable = change->variables[index];
-    return mst_worker_scratch_bytes(worker, mst_change_product_bytes(variable, &variable->replicas[worker->rank]),
-                                    &change->products[mst_change_at(change, index, worker->rank)]);
+    return mst_worker_scratch_bytes(worker, mst_change_product_bytes(variable, &variable->everywhere[mst_worker_public_rank(worker)]),
+                                    &change->products[mst_change_at(change, index, mst_worker_public_rank(worker))]);
 }
 
 /* Sums the products where the request would have combined the replicas. A dtype that is not its
@@ -40,8 +40,8 @@ muster_status mst_change_reserve_products(mst_change *change, muster_worker *wor
 static muster_status combine_products(const mst_change *change, muster_worker *worker, int32_t index, mst_request request) {
     const muster_variable *variable = change->variables[index];
     const muster_dtype compute = mst_dtype_compute(variable->dtype);
-    void *products = change->products[mst_change_at(change, index, worker->rank)], *output = request.output;
-    const double scale = change->weights[worker->rank] / change->total_weight;
+    void *products = change->products[mst_change_at(change, index, mst_worker_public_rank(worker))], *output = request.output;
+    const double scale = change->weights[mst_worker_public_rank(worker)] / change->total_weight;
     MUSTER_TRY(mst_worker_weigh(worker, variable->dtype, products, request.input, request.input_count, scale));
     request.input = products;
     request.reduction = MUSTER_SUM;

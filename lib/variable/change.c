@@ -45,7 +45,7 @@ muster_status mst_change_begin_any(mst_change *change, const char *where, muster
     *change = (mst_change){.where = where, .variables = variables, .count = count};
     if (count == 0) return MUSTER_OK;
     change->runtime = variables[0]->object.runtime;
-    change->size = change->runtime->size;
+    change->size = change->runtime->total;
     MUSTER_TRY(mst_pool_enter(change->runtime->pool, where, 0));
     muster_status status = allocate_plan(change);
     return status == MUSTER_OK ? MUSTER_OK : mst_change_end(change, status);
@@ -79,12 +79,15 @@ muster_status mst_change_begin(mst_change *change, const char *where, muster_var
 }
 
 muster_status mst_change_end(mst_change *change, muster_status status) {
+    status = mst_change_refused(change, status);
     if (change->temporary) {
         for (int64_t cell = 0; cell < mst_change_at(change, change->count, 0); cell++) mst_free(change->temporary[cell]);
     }
-    for (int32_t r = 0; change->parts && r < change->size; r++)
-        change->runtime->devices[r]->memory->release(change->runtime->devices[r], change->parts[r]);
+    for (int32_t r = 0; change->parts && r < change->runtime->size; r++)
+        change->runtime->devices[r]->memory->release(change->runtime->devices[r], change->parts[change->runtime->first + r]);
     mst_free(change->parts);
+    mst_free(change->buffer);
+    mst_free(change->block_bytes);
     mst_free(change->copy);
     mst_free(change->products);
     mst_free(change->device_results);
@@ -100,7 +103,7 @@ muster_status mst_change_replicas(mst_change *change) {
     change->next = mst_alloc(bytes);
     if (!change->next) return mst_out_of_memory(change->where, (int64_t)bytes);
     for (int32_t i = 0; i < change->count; i++) {
-        memcpy(&change->next[mst_change_at(change, i, 0)], change->variables[i]->replicas, (size_t)change->size * sizeof *change->next);
+        memcpy(&change->next[mst_change_at(change, i, 0)], change->variables[i]->everywhere, (size_t)change->size * sizeof *change->next);
     }
     return MUSTER_OK;
 }
@@ -118,10 +121,10 @@ void mst_change_shape(mst_change *change, int32_t index, int32_t rank, const int
 
 void mst_change_rows(mst_change *change, int32_t index, int32_t rank, int32_t like, int64_t rows) {
     int64_t shape[MUSTER_MAX_DIMS];
-    memcpy(shape, change->variables[index]->replicas[like].shape, sizeof shape);
+    memcpy(shape, change->variables[index]->everywhere[like].shape, sizeof shape);
     shape[0] = rows;
     mst_change_shape(change, index, rank, shape, change->size > 1);
-    mst_change_reserve(change, mst_replica_bytes(change->variables[index], &change->variables[index]->replicas[rank]));
+    mst_change_reserve(change, mst_replica_bytes(change->variables[index], &change->variables[index]->everywhere[rank]));
     mst_change_reserve(change, mst_replica_bytes(change->variables[index], &change->next[mst_change_at(change, index, rank)]));
 }
 
@@ -130,7 +133,7 @@ void mst_change_temporary(mst_change *change, int32_t index, int32_t rank, int64
 }
 
 static muster_status allocate_one(mst_change *change, muster_worker *worker, int32_t index) {
-    int64_t cell = mst_change_at(change, index, worker->rank), bytes = change->temporary_bytes[cell];
+    int64_t cell = mst_change_at(change, index, mst_worker_public_rank(worker)), bytes = change->temporary_bytes[cell];
     mst_replica *next = change->next ? &change->next[cell] : NULL;
     if (next && !next->address) MUSTER_TRY(mst_worker_allocate(worker, next->capacity, &next->address));
     if (bytes > 0) {
@@ -142,7 +145,8 @@ static muster_status allocate_one(mst_change *change, muster_worker *worker, int
 }
 
 static bool allocates(const mst_change *change) {
-    if (change->prepare || change->weights || (change->reserve > 0 && mst_worker_reserves(mst_pool_worker(change->runtime->pool, 0))))
+    if (change->prepare || change->weights || change->runtime->nodes ||
+        (change->reserve > 0 && mst_worker_reserves(mst_pool_worker(change->runtime->pool, 0))))
         return true;
     for (int64_t cell = 0; cell < mst_change_at(change, change->count, 0); cell++) {
         if (change->temporary_bytes[cell] > 0 || (change->next && !change->next[cell].address)) return true;
@@ -173,118 +177,38 @@ static muster_status allocate_and_change_task(muster_worker *worker, void *argum
 static void change_commit(mst_change *change, bool success) {
     for (int32_t i = 0; i < change->count; i++) {
         for (int32_t r = 0; r < change->size; r++) {
-            mst_device *device = change->runtime->devices[r];
-            mst_replica *current = &change->variables[i]->replicas[r], *next = &change->next[mst_change_at(change, i, r)];
-            if (current->address != next->address) device->memory->release(device, success ? current->address : next->address);
+            mst_replica *current = &change->variables[i]->everywhere[r], *next = &change->next[mst_change_at(change, i, r)];
+            /* the addresses of other processes are not known here */
+            mst_device *device = current->address != next->address ? change->runtime->devices[r - change->runtime->first] : NULL;
+            if (device) device->memory->release(device, success ? current->address : next->address);
             if (success) *current = *next;
         }
     }
 }
 
-muster_status mst_change_run(mst_change *change, bool master_only) {
+static muster_status change_alone(mst_change *change, bool master_only) {
     mst_pool *pool = change->runtime->pool;
     mst_communicator_ready(change->runtime->communicator);
-    mst_task task = allocates(change) ? allocate_and_change_task : change_task;
-    muster_status status = master_only ? mst_pool_run_single(pool, task, change) : mst_pool_run(pool, task, change);
+    const mst_task task = allocates(change) ? allocate_and_change_task : change_task;
+    return master_only ? mst_pool_run_single(pool, task, change) : mst_pool_run(pool, task, change);
+}
+
+/* No process writes before all have allocated. */
+static muster_status change_together(mst_change *change) {
+    mst_pool *pool = change->runtime->pool;
+    MUSTER_TRY(mst_change_agree(change));
+    mst_communicator_ready(change->runtime->communicator);
+    MUSTER_TRY(mst_change_finish(change, mst_pool_run(pool, allocate_task, change)));
+    MUSTER_TRY(mst_change_agree(change));
+    MUSTER_TRY(mst_change_finish(change, mst_pool_run(pool, change_task, change)));
+    return change->spread ? change->spread(change) : MUSTER_OK;
+}
+
+muster_status mst_change_run(mst_change *change, bool master_only) {
+    muster_status status = change->runtime->nodes ? change_together(change) : change_alone(change, master_only);
     if (!change->next) return status;
     char message[MST_MESSAGE_SIZE];
     if (status != MUSTER_OK) mst_error_save(message);
     change_commit(change, status == MUSTER_OK);
     return status == MUSTER_OK ? MUSTER_OK : mst_error_restore(status, message);
-}
-
-muster_status mst_change_check_reduction(const mst_change *change) {
-    for (int32_t i = 0; i < change->count; i++) MUSTER_TRY(mst_reduction_check(change->op, change->variables[i]->dtype, change->where));
-    return MUSTER_OK;
-}
-
-muster_status mst_change_check_equal_shapes(const mst_change *change, int32_t index) {
-    const muster_variable *variable = change->variables[index];
-    for (int32_t r = 1; r < change->size; r++) {
-        const int64_t *first = variable->replicas[0].shape, *shape = variable->replicas[r].shape;
-        if (memcmp(shape, first, (size_t)variable->ndim * sizeof *shape) == 0) continue;
-        char shape_text[128], first_text[128];
-        return mst_error(MUSTER_SHAPE_MISMATCH, "%s: variable '%.100s': rank %d has shape %s, rank 0 has %s", change->where,
-                         variable->object.name, r, mst_shape_text(shape_text, variable->ndim, shape),
-                         mst_shape_text(first_text, variable->ndim, first));
-    }
-    return MUSTER_OK;
-}
-
-muster_status mst_change_check_defined(const mst_change *change, int32_t rank) {
-    for (int32_t i = 0; i < change->count; i++) MUSTER_TRY(mst_variable_check_defined(change->variables[i], rank, 1, change->where));
-    return MUSTER_OK;
-}
-
-muster_status mst_change_check_all_defined(const mst_change *change) {
-    for (int32_t i = 0; i < change->count; i++)
-        MUSTER_TRY(mst_variable_check_defined(change->variables[i], 0, change->size, change->where));
-    return MUSTER_OK;
-}
-
-void mst_change_note_defined(const mst_change *change) {
-    for (int32_t i = 0; i < change->count; i++)
-        for (int32_t r = 0; r < change->size; r++) change->variables[i]->replicas[r].undefined = false;
-}
-
-muster_status mst_change_check_rank(const mst_change *change, int32_t rank) {
-    if (rank >= 0 && rank < change->size) return MUSTER_OK;
-    return mst_error(MUSTER_OUT_OF_RANGE, "%s: rank: expected 0 to %d, received %d", change->where, change->size - 1, rank);
-}
-
-muster_status mst_change_check_tensor(const mst_change *change, int32_t index, int32_t ndim, const char *what) {
-    const muster_variable *variable = change->variables[index];
-    muster_tensor tensor = change->tensors[index];
-    const char *name = variable->object.name;
-    MUSTER_TRY(mst_tensor_check(tensor, change->where, what));
-    if (tensor.device != MUSTER_DEVICE_HOST) {
-        return mst_error(MUSTER_INVALID_ARGUMENT, "%s: %s of variable '%.100s': expected a host tensor, received one of device %d",
-                         change->where, what, name, tensor.device);
-    }
-    if (tensor.dtype != variable->dtype) {
-        return mst_error(MUSTER_DTYPE_MISMATCH, "%s: %s of variable '%.100s': expected dtype %s, received %s", change->where, what, name,
-                         muster_dtype_name(variable->dtype), muster_dtype_name(tensor.dtype));
-    }
-    if (tensor.ndim != ndim) {
-        return mst_error(MUSTER_SHAPE_MISMATCH, "%s: %s of variable '%.100s': expected %d dimensions, received %d", change->where, what,
-                         name, ndim, tensor.ndim);
-    }
-    return MUSTER_OK;
-}
-
-muster_status mst_change_check_shape(const mst_change *change, int32_t index, int32_t ndim, const int64_t *shape, const char *what) {
-    MUSTER_TRY(mst_change_check_tensor(change, index, ndim, what));
-    const int64_t *given = change->tensors[index].shape;
-    if (memcmp(given, shape, (size_t)ndim * sizeof *shape) == 0) return MUSTER_OK;
-    char expected[128], received[128];
-    return mst_error(MUSTER_SHAPE_MISMATCH, "%s: %s of variable '%.100s': expected shape %s, received %s", change->where, what,
-                     change->variables[index]->object.name, mst_shape_text(expected, ndim, shape), mst_shape_text(received, ndim, given));
-}
-
-muster_status mst_change_check_rows(const mst_change *change, int32_t index, const char *verb) {
-    if (change->variables[index]->ndim > 0) return MUSTER_OK;
-    return mst_error(MUSTER_SHAPE_MISMATCH, "%s: variable '%.100s': expected at least 1 dimension to %s along, received a scalar",
-                     change->where, change->variables[index]->object.name, verb);
-}
-
-muster_status mst_change_total_rows(const mst_change *change, int32_t index, int64_t *rows) {
-    const muster_variable *variable = change->variables[index];
-    const char *name = variable->object.name;
-    int64_t total = 0;
-    MUSTER_TRY(mst_change_check_rows(change, index, "concatenate"));
-    for (int32_t r = 0; r < change->size; r++) {
-        const int64_t *first = variable->replicas[0].shape, *shape = variable->replicas[r].shape;
-        if (memcmp(shape + 1, first + 1, (size_t)(variable->ndim - 1) * sizeof *shape) != 0) {
-            char shape_text[128], first_text[128];
-            return mst_error(MUSTER_SHAPE_MISMATCH,
-                             "%s: variable '%.100s': rank %d has shape %s, rank 0 has %s: all but the first size must be equal",
-                             change->where, name, r, mst_shape_text(shape_text, variable->ndim, shape),
-                             mst_shape_text(first_text, variable->ndim, first));
-        }
-        if (__builtin_add_overflow(total, shape[0], &total)) {
-            return mst_error(MUSTER_OVERFLOW, "%s: variable '%.100s': the rows of all ranks overflow 64 bits", change->where, name);
-        }
-    }
-    *rows = total;
-    return MUSTER_OK;
 }

@@ -10,11 +10,23 @@
 typedef struct mst_change mst_change;
 typedef muster_status (*mst_change_work)(mst_change *change, muster_worker *worker, int32_t index);
 
+/* Ranks are public ones: those of the devices of all processes. Every process knows the shapes of
+ * all replicas, and plans the same; it has and changes the memory of its own ones. */
 struct mst_change {
     const char *where; /* the public function, for messages */
     muster_runtime *runtime;
     muster_variable *const *variables;
-    int32_t count, size;
+    int32_t count, size; /* size: the number of all ranks */
+    const char *name;    /* of a variable that is being created; NULL: it has one already */
+    bool agreed;         /* with the other processes: all make this operation */
+    bool takes;          /* the tensors are values, not results */
+    uint64_t salt;       /* of other arguments, which must be equal in all processes */
+    /* Brings results from the processes that have them to the others, after the work; NULL:
+     * nothing. part: the piece of tensors[index] that a rank has, for spread_parts. */
+    muster_status (*spread)(mst_change *change);
+    muster_tensor (*part)(const mst_change *change, int32_t index, int32_t rank);
+    char *buffer;         /* for `spread`, of the largest tensor */
+    int64_t *block_bytes; /* [processes] */
     /* [count][size] the replicas after the operation; if an address is NULL, a worker allocates the
      * memory. The array is NULL if the replicas do not change. */
     mst_replica *next;
@@ -57,6 +69,28 @@ void mst_change_temporary(mst_change *change, int32_t index, int32_t rank, int64
 muster_status mst_change_run(mst_change *change, bool master_only);
 
 static inline int64_t mst_change_at(const mst_change *change, int32_t index, int32_t rank) { return (int64_t)index * change->size + rank; }
+/* Does a copy between host memory and the device of this rank need its elements one behind the
+ * other? Not on a device whose memory is the host's, and nothing is copied for other processes. */
+static inline bool mst_change_packs(const mst_change *change, int32_t rank) {
+    const int32_t local = rank - change->runtime->first;
+    return local >= 0 && local < change->runtime->size && !mst_device_is_host(change->runtime->devices[local]);
+}
+
+/* nodes.c: what an operation does with the other processes; with one process nothing.
+ * agree: do all make this operation? finish: the end of what has been agreed on; the first failure
+ * anywhere is the status of all. refused: agrees with `status` unless the operation has been
+ * agreed on. */
+muster_status mst_change_agree(mst_change *change);
+muster_status mst_change_finish(mst_change *change, muster_status status);
+muster_status mst_change_refused(mst_change *change, muster_status status);
+/* Adds other arguments to what must be equal. */
+void mst_change_salt(mst_change *change, const void *bytes, size_t count);
+/* For `spread`: all tensors of the process of change->rank; all parts of all tensors. */
+muster_status mst_change_spread_from(mst_change *change);
+muster_status mst_change_spread_parts(mst_change *change);
+/* Refuses an operation that needs collectives between the devices of several processes. */
+muster_status mst_change_check_collective(const mst_change *change);
+
 /* The size in bytes of a shape that has been checked. */
 int64_t mst_shape_bytes(muster_dtype dtype, int32_t ndim, const int64_t *shape);
 static inline int64_t mst_replica_bytes(const muster_variable *variable, const mst_replica *replica) {
@@ -89,6 +123,8 @@ muster_status mst_change_check_rank(const mst_change *change, int32_t rank);
 /* Checks that the values of the replica of `rank`, or of all, are defined: of every variable. */
 muster_status mst_change_check_defined(const mst_change *change, int32_t rank);
 muster_status mst_change_check_all_defined(const mst_change *change);
+/* Of one variable: `count` replicas from `rank` on. */
+muster_status mst_change_check_defined_of(const mst_change *change, int32_t index, int32_t rank, int32_t count);
 /* For operations that have set all replicas where they are, without mst_change_replicas. */
 void mst_change_note_defined(const mst_change *change);
 /* Checks that tensors[index] is a host tensor of the variable's dtype with `ndim` dimensions.

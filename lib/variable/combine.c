@@ -3,12 +3,13 @@
 
 /* The caller has set op and rank. */
 static muster_status plan_reduction(mst_change *change) {
+    MUSTER_TRY(mst_change_check_collective(change));
     MUSTER_TRY(mst_change_check_reduction(change));
     MUSTER_TRY(mst_change_check_rank(change, change->rank));
     MUSTER_TRY(mst_change_check_all_defined(change));
     for (int32_t i = 0; i < change->count; i++) {
         MUSTER_TRY(mst_change_check_equal_shapes(change, i));
-        mst_change_reserve(change, mst_replica_bytes(change->variables[i], &change->variables[i]->replicas[0]));
+        mst_change_reserve(change, mst_replica_bytes(change->variables[i], &change->variables[i]->everywhere[0]));
     }
     return mst_change_run(change, false);
 }
@@ -27,7 +28,7 @@ static muster_status combine_run(const char *where, muster_variable *const *vari
 static muster_status plan_average(mst_change *change, const double *weights, int32_t weight_count) {
     MUSTER_TRY(mst_change_weights(change, weights, weight_count));
     for (int32_t i = 0; i < change->count; i++)
-        mst_change_reserve(change, mst_change_product_bytes(change->variables[i], &change->variables[i]->replicas[0]));
+        mst_change_reserve(change, mst_change_product_bytes(change->variables[i], &change->variables[i]->everywhere[0]));
     return plan_reduction(change);
 }
 
@@ -43,7 +44,7 @@ static muster_status average_run(const char *where, muster_variable *const *vari
 
 static muster_status all_reduce_one(mst_change *change, muster_worker *worker, int32_t index) {
     const muster_variable *variable = change->variables[index];
-    const mst_replica *replica = &variable->replicas[worker->rank];
+    const mst_replica *replica = &variable->everywhere[mst_worker_public_rank(worker)];
     const int64_t elements = mst_replica_elements(variable, replica);
     return mst_change_combine(change, worker, index,
                               (mst_request){.collective = MST_ALL_REDUCE,
@@ -68,9 +69,9 @@ muster_status muster_variables_all_reduce_weighted(muster_variable *const *varia
 
 muster_status mst_change_reduce(const mst_change *change, muster_worker *worker, int32_t index, void *output) {
     const muster_variable *variable = change->variables[index];
-    const mst_replica *replica = &variable->replicas[worker->rank];
+    const mst_replica *replica = &variable->everywhere[mst_worker_public_rank(worker)];
     const int64_t elements = mst_replica_elements(variable, replica);
-    const bool root = worker->rank == change->rank;
+    const bool root = mst_worker_public_rank(worker) == change->rank;
     return mst_change_combine(change, worker, index,
                               (mst_request){.collective = MST_REDUCE,
                                             .reduction = (uint8_t)change->op,
@@ -83,7 +84,7 @@ muster_status mst_change_reduce(const mst_change *change, muster_worker *worker,
 }
 
 static muster_status reduce_one(mst_change *change, muster_worker *worker, int32_t index) {
-    return mst_change_reduce(change, worker, index, change->variables[index]->replicas[worker->rank].address);
+    return mst_change_reduce(change, worker, index, change->variables[index]->everywhere[mst_worker_public_rank(worker)].address);
 }
 
 muster_status muster_variables_reduce(muster_variable *const *variables, int32_t count, muster_reduction op) {
@@ -101,7 +102,8 @@ muster_status muster_variables_reduce_weighted_at(muster_variable *const *variab
 
 static muster_status reduce_scatter_one(mst_change *change, muster_worker *worker, int32_t index) {
     const muster_variable *variable = change->variables[index];
-    const mst_replica *replica = &variable->replicas[worker->rank], *next = &change->next[mst_change_at(change, index, worker->rank)];
+    const mst_replica *replica = &variable->everywhere[mst_worker_public_rank(worker)],
+                      *next = &change->next[mst_change_at(change, index, mst_worker_public_rank(worker))];
     return mst_worker_collective(worker, (mst_request){.collective = MST_REDUCE_SCATTER,
                                                        .reduction = (uint8_t)change->op,
                                                        .dtype = (uint8_t)variable->dtype,
@@ -116,7 +118,7 @@ static muster_status plan_reduce_scatter(mst_change *change) {
     MUSTER_TRY(mst_change_replicas(change));
     for (int32_t i = 0; i < change->count; i++) {
         MUSTER_TRY(mst_change_check_rows(change, i, "scatter"));
-        const int64_t rows = change->variables[i]->replicas[0].shape[0];
+        const int64_t rows = change->variables[i]->everywhere[0].shape[0];
         for (int32_t r = 0; r < change->size; r++) mst_change_rows(change, i, r, r, mst_edge_rows(rows, change->size, r));
     }
     change->work = reduce_scatter_one;

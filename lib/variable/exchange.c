@@ -6,7 +6,7 @@
 /* Trailing dimensions are equal on all ranks. */
 static int64_t bytes_of_rows(const muster_variable *variable, int64_t rows) {
     int64_t shape[MUSTER_MAX_DIMS];
-    memcpy(shape, variable->replicas[0].shape, sizeof shape);
+    memcpy(shape, variable->everywhere[0].shape, sizeof shape);
     shape[0] = rows;
     return mst_shape_bytes(variable->dtype, variable->ndim, shape);
 }
@@ -19,6 +19,7 @@ static muster_status exchange_run(const char *where, muster_variable *const *var
     change.rank = rank;
     change.work = work;
     muster_status status = mst_change_check_rank(&change, rank);
+    if (status == MUSTER_OK) status = mst_change_check_collective(&change);
     if (status == MUSTER_OK) status = mst_change_replicas(&change);
     for (int32_t i = 0; status == MUSTER_OK && i < count; i++) status = plan_one(&change, i);
     return mst_change_end(&change, status == MUSTER_OK ? mst_change_run(&change, false) : status);
@@ -28,7 +29,7 @@ static muster_status exchange_run(const char *where, muster_variable *const *var
  * overflows. */
 static muster_status total_rows(const mst_change *change, int32_t index, int64_t *rows) {
     const muster_variable *variable = change->variables[index];
-    MUSTER_TRY(mst_variable_check_defined(variable, 0, change->size, change->where));
+    MUSTER_TRY(mst_change_check_defined_of(change, index, 0, change->size));
     MUSTER_TRY(mst_change_total_rows(change, index, rows));
     if (*rows == 0) return MUSTER_OK;
     int64_t row_bytes = bytes_of_rows(variable, 1), bytes;
@@ -39,7 +40,8 @@ static muster_status total_rows(const mst_change *change, int32_t index, int64_t
 
 static mst_request request_of(const mst_change *change, const muster_worker *worker, int32_t index, mst_collective collective) {
     const muster_variable *variable = change->variables[index];
-    const mst_replica *replica = &variable->replicas[worker->rank], *next = &change->next[mst_change_at(change, index, worker->rank)];
+    const mst_replica *replica = &variable->everywhere[mst_worker_public_rank(worker)],
+                      *next = &change->next[mst_change_at(change, index, mst_worker_public_rank(worker))];
     return (mst_request){.collective = (uint8_t)collective,
                          .dtype = (uint8_t)variable->dtype,
                          .root = -1,
@@ -71,7 +73,7 @@ muster_status muster_variables_all_gather(muster_variable *const *variables, int
 static muster_status gather_one(mst_change *change, muster_worker *worker, int32_t index) {
     mst_request request = request_of(change, worker, index, MST_GATHER);
     request.root = change->rank;
-    if (worker->rank != change->rank) {
+    if (mst_worker_public_rank(worker) != change->rank) {
         request.output = NULL;
         request.output_count = 0;
     }
@@ -94,7 +96,7 @@ muster_status muster_variables_gather_at(muster_variable *const *variables, int3
 static muster_status scatter_one(mst_change *change, muster_worker *worker, int32_t index) {
     mst_request request = request_of(change, worker, index, MST_SCATTER);
     request.root = change->rank;
-    if (worker->rank != change->rank) {
+    if (mst_worker_public_rank(worker) != change->rank) {
         request.input = NULL;
         request.input_count = 0;
     }
@@ -102,9 +104,9 @@ static muster_status scatter_one(mst_change *change, muster_worker *worker, int3
 }
 
 static muster_status exchange_plan_scatter(mst_change *change, int32_t index) {
-    const int64_t rows = change->variables[index]->replicas[change->rank].shape[0];
+    const int64_t rows = change->variables[index]->everywhere[change->rank].shape[0];
     MUSTER_TRY(mst_change_check_rows(change, index, "scatter"));
-    MUSTER_TRY(mst_variable_check_defined(change->variables[index], change->rank, 1, change->where));
+    MUSTER_TRY(mst_change_check_defined_of(change, index, change->rank, 1));
     for (int32_t r = 0; r < change->size; r++) mst_change_rows(change, index, r, change->rank, mst_edge_rows(rows, change->size, r));
     return MUSTER_OK;
 }
@@ -117,7 +119,7 @@ muster_status muster_variables_scatter_from(muster_variable *const *variables, i
 
 /* The number of rows that one rank sends to another. */
 static int64_t rows_between(const muster_variable *variable, int32_t size, int32_t from, int32_t to) {
-    return mst_edge_rows(variable->replicas[from].shape[0], size, to);
+    return mst_edge_rows(variable->everywhere[from].shape[0], size, to);
 }
 
 static int64_t elements_between(const muster_variable *variable, int32_t size, int32_t from, int32_t to) {
@@ -127,10 +129,10 @@ static int64_t elements_between(const muster_variable *variable, int32_t size, i
 /* The two lists of counts are in the worker's temporary. */
 static muster_status all_to_all_one(mst_change *change, muster_worker *worker, int32_t index) {
     const muster_variable *variable = change->variables[index];
-    int64_t *sent = change->temporary[mst_change_at(change, index, worker->rank)], *received = sent + change->size;
+    int64_t *sent = change->temporary[mst_change_at(change, index, mst_worker_public_rank(worker))], *received = sent + change->size;
     for (int32_t r = 0; r < change->size; r++) {
-        sent[r] = elements_between(variable, change->size, worker->rank, r);
-        received[r] = elements_between(variable, change->size, r, worker->rank);
+        sent[r] = elements_between(variable, change->size, mst_worker_public_rank(worker), r);
+        received[r] = elements_between(variable, change->size, r, mst_worker_public_rank(worker));
     }
     mst_request request = request_of(change, worker, index, MST_ALL_TO_ALL);
     request.send_counts = sent;

@@ -13,7 +13,7 @@ muster_status mst_change_fetch(mst_change *change, muster_worker *worker, int32_
         return target == from ? MUSTER_OK : device->memory->copy_out(device, target, from, bytes);
     }
     if (!mst_device_is_host(worker->device)) {
-        void *temporary = change->temporary[mst_change_at(change, index, worker->rank)];
+        void *temporary = change->temporary[mst_change_at(change, index, mst_worker_public_rank(worker))];
         MUSTER_TRY(device->memory->copy_out(device, temporary, from, bytes));
         MUSTER_TRY(mst_worker_sync(worker));
         from = temporary;
@@ -23,22 +23,24 @@ muster_status mst_change_fetch(mst_change *change, muster_worker *worker, int32_
 }
 
 void mst_change_plan_fetch(mst_change *change, int32_t index, int32_t rank, muster_tensor to) {
-    if (mst_tensor_contiguous(to) || mst_device_is_host(change->runtime->devices[rank])) return;
+    if (mst_tensor_contiguous(to) || !mst_change_packs(change, rank)) return;
     mst_change_temporary(change, index, rank, mst_tensor_bytes(to));
 }
 
 static muster_status get_one(mst_change *change, muster_worker *worker, int32_t index) {
-    if (worker->rank != change->rank) return MUSTER_OK;
-    return mst_change_fetch(change, worker, index, change->tensors[index], change->variables[index]->replicas[worker->rank].address);
+    if (mst_worker_public_rank(worker) != change->rank) return MUSTER_OK;
+    return mst_change_fetch(change, worker, index, change->tensors[index],
+                            change->variables[index]->everywhere[mst_worker_public_rank(worker)].address);
 }
 
 static muster_status plan_get(mst_change *change) {
     const muster_variable *variable = change->variables[0];
     MUSTER_TRY(mst_change_check_rank(change, change->rank));
     MUSTER_TRY(mst_change_check_defined(change, change->rank));
-    MUSTER_TRY(mst_change_check_shape(change, 0, variable->ndim, variable->replicas[change->rank].shape, "value"));
+    MUSTER_TRY(mst_change_check_shape(change, 0, variable->ndim, variable->everywhere[change->rank].shape, "value"));
     mst_change_plan_fetch(change, 0, change->rank, change->tensors[0]);
     change->work = get_one;
+    change->spread = mst_change_spread_from;
     return mst_change_run(change, change->rank == 0);
 }
 
@@ -56,7 +58,7 @@ muster_status muster_variable_get(muster_variable *variable, int32_t rank, muste
  * on its device. */
 static muster_status reserve_result(mst_change *change, muster_worker *worker, int32_t index) {
     muster_tensor result = change->tensors[index];
-    if (worker->rank != 0) return MUSTER_OK;
+    if (mst_worker_public_rank(worker) != 0) return MUSTER_OK;
     if (mst_device_is_host(worker->device) && mst_tensor_contiguous(result)) {
         change->device_results[index] = muster_tensor_address(result);
         return MUSTER_OK;
@@ -67,7 +69,7 @@ static muster_status reserve_result(mst_change *change, muster_worker *worker, i
 static muster_status reduce_to_one(mst_change *change, muster_worker *worker, int32_t index) {
     void *output = change->device_results[index];
     MUSTER_TRY(mst_change_reduce(change, worker, index, output));
-    return worker->rank == 0 ? mst_change_fetch(change, worker, index, change->tensors[index], output) : MUSTER_OK;
+    return mst_worker_public_rank(worker) == 0 ? mst_change_fetch(change, worker, index, change->tensors[index], output) : MUSTER_OK;
 }
 
 static muster_status plan_reduce_to(mst_change *change) {
@@ -76,14 +78,16 @@ static muster_status plan_reduce_to(mst_change *change) {
     for (int32_t i = 0; i < change->count; i++) {
         const muster_variable *variable = change->variables[i];
         MUSTER_TRY(mst_change_check_equal_shapes(change, i));
-        MUSTER_TRY(mst_change_check_shape(change, i, variable->ndim, variable->replicas[0].shape, "result"));
+        MUSTER_TRY(mst_change_check_shape(change, i, variable->ndim, variable->everywhere[0].shape, "result"));
         mst_change_plan_fetch(change, i, 0, change->tensors[i]);
-        mst_change_reserve(change, change->weights ? mst_change_product_bytes(variable, &variable->replicas[0])
+        mst_change_reserve(change, change->weights ? mst_change_product_bytes(variable, &variable->everywhere[0])
                                                    : mst_tensor_bytes(change->tensors[i]));
     }
     change->device_results = mst_alloc((size_t)change->count * sizeof *change->device_results);
     if (!change->device_results) return mst_out_of_memory(change->where, change->count * (int64_t)sizeof *change->device_results);
+    MUSTER_TRY(mst_change_check_collective(change));
     change->prepare = reserve_result;
+    change->spread = mst_change_spread_from;
     change->work = reduce_to_one;
     return mst_change_run(change, false);
 }
@@ -130,20 +134,20 @@ static muster_tensor stacked_part(const mst_change *change, int32_t index, int32
 }
 
 static muster_tensor concatenated_part(const mst_change *change, int32_t index, int32_t rank) {
-    const mst_replica *replicas = change->variables[index]->replicas;
+    const mst_replica *replicas = change->variables[index]->everywhere;
     int64_t before = 0;
     for (int32_t r = 0; r < rank; r++) before += replicas[r].shape[0];
     return muster_tensor_slice(change->tensors[index], before, before + replicas[rank].shape[0]);
 }
 
 static muster_status stack_one(mst_change *change, muster_worker *worker, int32_t index) {
-    return mst_change_fetch(change, worker, index, stacked_part(change, index, worker->rank),
-                            change->variables[index]->replicas[worker->rank].address);
+    return mst_change_fetch(change, worker, index, stacked_part(change, index, mst_worker_public_rank(worker)),
+                            change->variables[index]->everywhere[mst_worker_public_rank(worker)].address);
 }
 
 static muster_status concatenate_one(mst_change *change, muster_worker *worker, int32_t index) {
-    return mst_change_fetch(change, worker, index, concatenated_part(change, index, worker->rank),
-                            change->variables[index]->replicas[worker->rank].address);
+    return mst_change_fetch(change, worker, index, concatenated_part(change, index, mst_worker_public_rank(worker)),
+                            change->variables[index]->everywhere[mst_worker_public_rank(worker)].address);
 }
 
 static muster_status plan_stack(mst_change *change) {
@@ -155,12 +159,14 @@ static muster_status plan_stack(mst_change *change) {
             return mst_error(MUSTER_SHAPE_MISMATCH, "%s: variable '%.100s': expected at most %d dimensions to stack, received %d",
                              change->where, variable->object.name, MUSTER_MAX_DIMS - 1, variable->ndim);
         }
-        memcpy(shape + 1, variable->replicas[0].shape, (size_t)variable->ndim * sizeof *shape);
+        memcpy(shape + 1, variable->everywhere[0].shape, (size_t)variable->ndim * sizeof *shape);
         MUSTER_TRY(mst_change_check_equal_shapes(change, i));
         MUSTER_TRY(mst_change_check_shape(change, i, variable->ndim + 1, shape, "result"));
         for (int32_t r = 0; r < change->size; r++) mst_change_plan_fetch(change, i, r, stacked_part(change, i, r));
     }
     change->work = stack_one;
+    change->part = stacked_part;
+    change->spread = mst_change_spread_parts;
     return mst_change_run(change, false);
 }
 
@@ -173,12 +179,14 @@ static muster_status plan_concatenate(mst_change *change) {
     for (int32_t i = 0; i < change->count; i++) {
         const muster_variable *variable = change->variables[i];
         int64_t shape[MUSTER_MAX_DIMS];
-        memcpy(shape, variable->replicas[0].shape, sizeof shape);
+        memcpy(shape, variable->everywhere[0].shape, sizeof shape);
         MUSTER_TRY(mst_change_total_rows(change, i, &shape[0]));
         MUSTER_TRY(mst_change_check_shape(change, i, variable->ndim, shape, "result"));
         for (int32_t r = 0; r < change->size; r++) mst_change_plan_fetch(change, i, r, concatenated_part(change, i, r));
     }
     change->work = concatenate_one;
+    change->part = concatenated_part;
+    change->spread = mst_change_spread_parts;
     return mst_change_run(change, false);
 }
 

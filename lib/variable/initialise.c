@@ -148,13 +148,14 @@ static void draw_part(const initialisation *made, int32_t rank, char *to) {
 
 static muster_status initialise_one(mst_change *change, muster_worker *worker, int32_t index) {
     const initialisation *made = (const initialisation *)change;
-    const mst_replica *replica = &change->variables[index]->replicas[worker->rank];
+    const mst_replica *replica = &change->variables[index]->everywhere[mst_worker_public_rank(worker)];
     mst_device *device = worker->device;
     const int64_t bytes = mst_replica_bytes(change->variables[index], replica);
     if (bytes == 0) return MUSTER_OK;
     MUSTER_TRY(mst_worker_drain(worker));
-    void *to = mst_device_is_host(device) ? replica->address : change->temporary[mst_change_at(change, index, worker->rank)];
-    draw_part(made, worker->rank, to);
+    void *to =
+        mst_device_is_host(device) ? replica->address : change->temporary[mst_change_at(change, index, mst_worker_public_rank(worker))];
+    draw_part(made, mst_worker_public_rank(worker), to);
     return to == replica->address ? MUSTER_OK : device->memory->copy_in(device, replica->address, to, bytes);
 }
 
@@ -165,8 +166,7 @@ static muster_status initialise_run(initialisation *made) {
     mst_variable_whole_shape(variable, made->shape);
     MUSTER_TRY(choose_numbers(made));
     for (int32_t r = 0; r < change->size; r++)
-        if (!mst_device_is_host(change->runtime->devices[r]))
-            mst_change_temporary(change, 0, r, mst_replica_bytes(variable, &variable->replicas[r]));
+        if (mst_change_packs(change, r)) mst_change_temporary(change, 0, r, mst_replica_bytes(variable, &variable->everywhere[r]));
     change->work = initialise_one;
     MUSTER_TRY(mst_change_run(change, false));
     mst_change_note_defined(change);
@@ -179,6 +179,7 @@ muster_status muster_variable_initialise(muster_variable *variable, const muster
     if (!variable) return mst_error_null(where, "variable", "a variable");
     MUSTER_TRY(read_options(where, options, &made.options));
     MUSTER_TRY(mst_change_begin_split(&made.change, where, &variable, 1));
+    mst_change_salt(&made.change, &made.options, sizeof made.options);
     const muster_status status = initialise_run(&made);
     mst_free(made.draw.table);
     return mst_change_end(&made.change, status);

@@ -31,14 +31,14 @@ static void replica_shape(const muster_variable *variable, const mst_portions *p
 
 muster_status mst_variable_create_in_portions(const char *where, muster_runtime *runtime, const char *name, muster_dtype dtype,
                                               int32_t ndim, const int64_t *shape, muster_variable **variable) {
+    MUSTER_TRY(mst_runtime_refuse_nodes(runtime, where, "variable in portions"));
     muster_variable *made = mst_alloc(sizeof *made);
     if (!made) return mst_out_of_memory(where, sizeof *made);
     *made = (muster_variable){.object = {.runtime = runtime}, .dtype = dtype, .ndim = ndim};
     atomic_init(&made->split_axis, -1);
-    made->replicas = mst_alloc((size_t)runtime->size * sizeof *made->replicas);
+    const bool listed = mst_variable_make_replicas(made);
     made->portions = portions_make(where, ndim, shape, NULL, 0);
-    muster_status status =
-        made->replicas && made->portions ? MUSTER_OK : mst_out_of_memory(where, runtime->size * (int64_t)sizeof *made->replicas);
+    muster_status status = listed && made->portions ? MUSTER_OK : mst_out_of_memory(where, runtime->size * (int64_t)sizeof *made->replicas);
     if (status == MUSTER_OK) status = mst_pool_enter(runtime->pool, where, 0);
     if (status == MUSTER_OK) {
         status = mst_variable_add(made, name, where);

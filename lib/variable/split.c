@@ -11,7 +11,7 @@ static muster_tensor whole_at(const mst_change *change, int32_t rank, void *addr
     int64_t shape[MUSTER_MAX_DIMS];
     mst_variable_whole_shape(variable, shape);
     muster_tensor value = muster_tensor_make(variable->dtype, address, variable->ndim, shape);
-    value.device = rank;
+    value.device = rank - change->runtime->first;
     return value;
 }
 
@@ -22,7 +22,7 @@ static muster_tensor part_at(const mst_change *change, int32_t rank, void *addre
     made.shape[axis] = mst_edge_rows(size, change->size, part);
     const int64_t before = size == 0 ? 0 : mst_tensor_bytes(whole_at(change, rank, address)) / size * begin;
     made = muster_tensor_make(made.dtype, address, made.ndim, made.shape);
-    made.device = rank;
+    made.device = rank - change->runtime->first;
     made.byte_offset = before;
     return made;
 }
@@ -35,7 +35,7 @@ static bool keeps_order(const mst_change *change, int32_t axis) {
     return true;
 }
 
-static mst_replica *next_of(const mst_change *change, const muster_worker *worker) { return &change->next[worker->rank]; }
+static mst_replica *next_of(const mst_change *change, const muster_worker *worker) { return &change->next[mst_worker_public_rank(worker)]; }
 
 static mst_request request_of(const mst_change *change, mst_collective collective) {
     return (mst_request){.collective = (uint8_t)collective, .dtype = (uint8_t)change->variables[0]->dtype, .root = -1};
@@ -45,18 +45,19 @@ static mst_request request_of(const mst_change *change, mst_collective collectiv
 
 static muster_status split_one(mst_change *change, muster_worker *worker, int32_t index) {
     const muster_variable *variable = change->variables[index];
-    void *from = variable->replicas[worker->rank].address;
+    void *from = variable->everywhere[mst_worker_public_rank(worker)].address;
     mst_request request = request_of(change, MST_SCATTER);
-    if (change->parts[worker->rank]) {
-        const muster_tensor value = whole_at(change, worker->rank, from);
+    if (change->parts[mst_worker_public_rank(worker)]) {
+        const muster_tensor value = whole_at(change, mst_worker_public_rank(worker), from);
         for (int32_t p = 0; p < change->size; p++)
-            MUSTER_TRY(muster_copy(worker, mst_variable_part(value, change->axis, change->size, p),
-                                   part_at(change, worker->rank, change->parts[worker->rank], change->axis, p)));
-        from = change->parts[worker->rank];
+            MUSTER_TRY(muster_copy(
+                worker, mst_variable_part(value, change->axis, change->size, p),
+                part_at(change, mst_worker_public_rank(worker), change->parts[mst_worker_public_rank(worker)], change->axis, p)));
+        from = change->parts[mst_worker_public_rank(worker)];
     }
     request.root = 0;
-    request.input = worker->rank == 0 ? from : NULL;
-    request.input_count = worker->rank == 0 ? mst_replica_elements(variable, &variable->replicas[0]) : 0;
+    request.input = mst_worker_public_rank(worker) == 0 ? from : NULL;
+    request.input_count = mst_worker_public_rank(worker) == 0 ? mst_replica_elements(variable, &variable->everywhere[0]) : 0;
     request.output = next_of(change, worker)->address;
     request.output_count = mst_replica_elements(variable, next_of(change, worker));
     return mst_worker_collective(worker, request);
@@ -66,8 +67,8 @@ static muster_status split_one(mst_change *change, muster_worker *worker, int32_
 
 static muster_status join_one(mst_change *change, muster_worker *worker, int32_t index) {
     const muster_variable *variable = change->variables[index];
-    const int32_t rank = worker->rank, old = mst_variable_split_axis(variable);
-    const mst_replica *part = &variable->replicas[rank], *next = next_of(change, worker);
+    const int32_t rank = mst_worker_public_rank(worker), old = mst_variable_split_axis(variable);
+    const mst_replica *part = &variable->everywhere[rank], *next = next_of(change, worker);
     void *parts = change->parts[rank] ? change->parts[rank] : next->address;
     mst_request request = request_of(change, MST_ALL_GATHER);
     request.input = part->address;
@@ -77,7 +78,7 @@ static muster_status join_one(mst_change *change, muster_worker *worker, int32_t
     MUSTER_TRY(mst_worker_collective(worker, request));
     if (parts == next->address) return MUSTER_OK;
     muster_tensor made = muster_tensor_make(variable->dtype, next->address, variable->ndim, next->shape);
-    made.device = rank;
+    made.device = rank - change->runtime->first;
     for (int32_t p = 0; p < change->size; p++) {
         muster_tensor from = part_at(change, rank, parts, old, p);
         if (change->axis >= 0) from = mst_variable_part(from, change->axis, change->size, rank);
@@ -96,15 +97,17 @@ static bool needs_parts(const mst_change *change, int32_t rank) {
 
 static muster_status allocate_parts(mst_change *change, muster_worker *worker, int32_t index) {
     (void)index;
-    if (!needs_parts(change, worker->rank)) return MUSTER_OK;
-    return mst_worker_allocate(worker, mst_tensor_bytes(whole_at(change, worker->rank, NULL)), &change->parts[worker->rank]);
+    if (!needs_parts(change, mst_worker_public_rank(worker))) return MUSTER_OK;
+    return mst_worker_allocate(worker, mst_tensor_bytes(whole_at(change, mst_worker_public_rank(worker), NULL)),
+                               &change->parts[mst_worker_public_rank(worker)]);
 }
 
 static muster_status plan_move(mst_change *change) {
     const muster_variable *variable = change->variables[0];
     const muster_tensor value = whole_at(change, 0, NULL);
     const size_t bytes = (size_t)change->size * sizeof *change->parts;
-    MUSTER_TRY(mst_variable_check_defined(variable, 0, mst_variable_split_axis(variable) < 0 ? 1 : change->size, change->where));
+    MUSTER_TRY(mst_change_check_collective(change));
+    MUSTER_TRY(mst_change_check_defined_of(change, 0, 0, mst_variable_split_axis(variable) < 0 ? 1 : change->size));
     MUSTER_TRY(mst_change_replicas(change));
     change->parts = mst_alloc(bytes);
     if (!change->parts) return mst_out_of_memory(change->where, (int64_t)bytes);

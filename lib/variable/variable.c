@@ -11,7 +11,7 @@ muster_tensor mst_variable_tensor(const muster_variable *variable, int32_t rank)
 }
 
 void mst_variable_set_undefined(muster_variable *variable) {
-    for (int32_t r = 0; r < variable->object.runtime->size; r++) variable->replicas[r].undefined = true;
+    for (int32_t r = 0; r < variable->object.runtime->total; r++) variable->everywhere[r].undefined = true;
 }
 
 static __attribute__((cold)) muster_status refuse_undefined(const muster_variable *variable, int32_t rank, const char *where) {
@@ -19,7 +19,7 @@ static __attribute__((cold)) muster_status refuse_undefined(const muster_variabl
                      "%s: variable '%.200s': expected a defined value, but a call that failed while it updated the variable has left "
                      "its elements on rank %d undefined: set it on all devices again, by muster_variable_set_whole or, if it is the "
                      "state of a rule, muster_function_state_set",
-                     where, variable->object.name, (int)rank);
+                     where, variable->object.name, (int)(variable->object.runtime->first + rank));
 }
 
 muster_status mst_variable_check_defined(const muster_variable *variable, int32_t rank, int32_t count, const char *where) {
@@ -28,12 +28,19 @@ muster_status mst_variable_check_defined(const muster_variable *variable, int32_
     return MUSTER_OK;
 }
 
+bool mst_variable_make_replicas(muster_variable *variable) {
+    const muster_runtime *runtime = variable->object.runtime;
+    variable->everywhere = mst_alloc((size_t)runtime->total * sizeof *variable->everywhere);
+    if (variable->everywhere) variable->replicas = variable->everywhere + runtime->first;
+    return variable->everywhere != NULL;
+}
+
 void mst_variable_free(muster_variable *variable) {
     for (int32_t r = 0; variable->replicas && r < variable->object.runtime->size; r++) {
         mst_device *device = variable->object.runtime->devices[r];
         device->memory->release(device, variable->replicas[r].address);
     }
-    mst_free(variable->replicas);
+    mst_free(variable->everywhere);
     mst_free(variable->portions);
     mst_object_retire(&variable->object, sizeof *variable);
 }
@@ -58,19 +65,19 @@ static muster_status fill_variable(mst_change *change, muster_variable *variable
 /* Every replica becomes a copy of `value`. */
 static muster_status create_variable(const char *where, muster_runtime *runtime, const char *name, muster_tensor value,
                                      muster_variable **variable) {
-    MUSTER_TRY(mst_runtime_refuse_nodes(runtime, where, "variable"));
     muster_variable *created = mst_alloc(sizeof *created);
     if (!created) return mst_out_of_memory(where, sizeof *created);
     created->object.runtime = runtime;
     created->dtype = value.dtype;
     created->ndim = value.ndim;
     atomic_init(&created->split_axis, -1);
-    created->replicas = mst_alloc((size_t)runtime->size * sizeof *created->replicas);
     mst_change change;
-    muster_status status = created->replicas ? mst_change_begin(&change, where, &created, 1)
-                                             : mst_out_of_memory(where, runtime->size * (int64_t)sizeof *created->replicas);
+    muster_status status = mst_variable_make_replicas(created)
+                               ? mst_change_begin(&change, where, &created, 1)
+                               : mst_out_of_memory(where, runtime->total * (int64_t)sizeof *created->replicas);
     if (status == MUSTER_OK) {
         change.tensors = &value;
+        change.name = name;
         status = mst_change_end(&change, fill_variable(&change, created, name));
     }
     if (status == MUSTER_OK) {
@@ -145,7 +152,7 @@ int32_t muster_variable_ndim(const muster_variable *variable) { return variable 
 muster_dtype muster_variable_dtype(const muster_variable *variable) { return variable ? variable->dtype : MUSTER_DTYPE_NONE; }
 
 static muster_status read_shape(const muster_variable *variable, int32_t rank, int32_t ndim, int64_t *shape) {
-    int32_t size = variable->object.runtime->size;
+    int32_t size = variable->object.runtime->total;
     if (rank < 0 || rank >= size) {
         return mst_error(MUSTER_OUT_OF_RANGE, "muster_variable_shape: rank: expected 0 to %d, received %d", size - 1, rank);
     }
@@ -153,7 +160,7 @@ static muster_status read_shape(const muster_variable *variable, int32_t rank, i
         return mst_error(MUSTER_INVALID_ARGUMENT, "muster_variable_shape: ndim: variable '%.100s': expected %d, received %d",
                          variable->object.name, variable->ndim, ndim);
     if (ndim > 0 && !shape) return mst_error_null("muster_variable_shape", "shape", "the address of the sizes");
-    if (ndim > 0) memcpy(shape, variable->replicas[rank].shape, (size_t)ndim * sizeof *shape);
+    if (ndim > 0) memcpy(shape, variable->everywhere[rank].shape, (size_t)ndim * sizeof *shape);
     return MUSTER_OK;
 }
 
@@ -166,12 +173,12 @@ muster_status muster_variable_shape(muster_variable *variable, int32_t rank, int
 }
 
 static muster_status read_lengths(const muster_variable *variable, int32_t count, int64_t *lengths) {
-    int32_t size = variable->object.runtime->size;
+    int32_t size = variable->object.runtime->total;
     if (count != size)
         return mst_error(MUSTER_INVALID_ARGUMENT, "muster_variable_lengths: count: variable '%.100s': expected %d, received %d",
                          variable->object.name, size, count);
     if (!lengths) return mst_error_null("muster_variable_lengths", "lengths", "the address of the lengths");
-    for (int32_t r = 0; r < size; r++) lengths[r] = variable->ndim == 0 ? 1 : variable->replicas[r].shape[0];
+    for (int32_t r = 0; r < size; r++) lengths[r] = variable->ndim == 0 ? 1 : variable->everywhere[r].shape[0];
     return MUSTER_OK;
 }
 

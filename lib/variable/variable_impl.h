@@ -38,10 +38,14 @@ struct muster_variable {
      * along this axis of one value, the whole. Changes in the queue only; read from any thread. */
     _Atomic int32_t split_axis;
     mst_portions *portions; /* NULL: it is not in portions. Changes in the queue only */
-    mst_replica *replicas;  /* [size] */
+    /* [total] by public rank: of replicas in other processes the shape alone is known. */
+    mst_replica *everywhere;
+    mst_replica *replicas; /* [size] those of this process, in `everywhere` */
 };
 
-/* A device tensor over the replica of `rank`. */
+/* Allocates the list of replicas. */
+bool mst_variable_make_replicas(muster_variable *variable);
+/* A device tensor over the replica of `rank`, a number in this process. */
 muster_tensor mst_variable_tensor(const muster_variable *variable, int32_t rank);
 /* -1: not split. Threads: any, does not wait in the queue. */
 static inline int32_t mst_variable_split_axis(const muster_variable *variable) {
@@ -50,7 +54,7 @@ static inline int32_t mst_variable_split_axis(const muster_variable *variable) {
 /* A call that failed may have written some elements: until they are set nothing reads the replicas.
  * Call it in the queue. */
 void mst_variable_set_undefined(muster_variable *variable);
-/* Are the values of `count` replicas from `rank` on defined? Call it in the queue. Errors:
+/* Are the values of `count` replicas from `rank` on, a number in this process, defined? Call it in the queue. Errors:
  * BAD_STATE. */
 muster_status mst_variable_check_defined(const muster_variable *variable, int32_t rank, int32_t count, const char *where);
 /* The shape of the whole value, into shape[ndim]; of a variable that is neither split nor in

@@ -7,8 +7,8 @@ int32_t muster_variable_split_axis(const muster_variable *variable) { return var
 
 void mst_variable_whole_shape(const muster_variable *variable, int64_t *shape) {
     const int32_t axis = mst_variable_split_axis(variable);
-    memcpy(shape, variable->portions ? variable->portions->shape : variable->replicas[0].shape, (size_t)variable->ndim * sizeof *shape);
-    for (int32_t r = 1; axis >= 0 && r < variable->object.runtime->size; r++) shape[axis] += variable->replicas[r].shape[axis];
+    memcpy(shape, variable->portions ? variable->portions->shape : variable->everywhere[0].shape, (size_t)variable->ndim * sizeof *shape);
+    for (int32_t r = 1; axis >= 0 && r < variable->object.runtime->total; r++) shape[axis] += variable->everywhere[r].shape[axis];
 }
 
 static muster_status read_whole_shape(const muster_variable *variable, const char *where, int32_t ndim, int64_t *shape) {
@@ -30,35 +30,38 @@ muster_status muster_variable_whole_shape(muster_variable *variable, int32_t ndi
 }
 
 /* The rank's part of the caller's tensor. */
-static muster_tensor part_of(const mst_change *change, int32_t rank) {
+static muster_tensor part_of(const mst_change *change, int32_t index, int32_t rank) {
+    (void)index;
     return mst_variable_part(change->tensors[0], change->axis, change->size, rank);
 }
 
 /* ---- get ---- */
 
 static muster_status get_part(mst_change *change, muster_worker *worker, int32_t index) {
-    if (change->axis < 0 && worker->rank != 0) return MUSTER_OK;
-    const muster_tensor to = change->axis < 0 ? change->tensors[0] : part_of(change, worker->rank);
-    return mst_change_fetch(change, worker, index, to, change->variables[index]->replicas[worker->rank].address);
+    if (change->axis < 0 && mst_worker_public_rank(worker) != 0) return MUSTER_OK;
+    const muster_tensor to = change->axis < 0 ? change->tensors[0] : part_of(change, 0, mst_worker_public_rank(worker));
+    return mst_change_fetch(change, worker, index, to, change->variables[index]->everywhere[mst_worker_public_rank(worker)].address);
 }
 
 static muster_status plan_get(mst_change *change) {
     const muster_variable *variable = change->variables[0];
     int64_t shape[MUSTER_MAX_DIMS];
-    MUSTER_TRY(mst_variable_check_defined(variable, 0, change->axis < 0 && !variable->portions ? 1 : change->size, change->where));
+    MUSTER_TRY(mst_change_check_defined_of(change, 0, 0, change->axis < 0 && !variable->portions ? 1 : change->size));
     mst_variable_whole_shape(variable, shape);
     if (variable->portions) return mst_change_get_portions(change);
     MUSTER_TRY(mst_change_check_shape(change, 0, variable->ndim, shape, "value"));
     if (change->axis < 0) mst_change_plan_fetch(change, 0, 0, change->tensors[0]);
-    for (int32_t r = 0; change->axis >= 0 && r < change->size; r++) mst_change_plan_fetch(change, 0, r, part_of(change, r));
+    for (int32_t r = 0; change->axis >= 0 && r < change->size; r++) mst_change_plan_fetch(change, 0, r, part_of(change, 0, r));
     change->work = get_part;
+    change->part = part_of;
+    change->spread = change->axis < 0 ? mst_change_spread_from : mst_change_spread_parts;
     return mst_change_run(change, change->axis < 0);
 }
 
 /* ---- set ---- */
 
 static muster_status set_part(mst_change *change, muster_worker *worker, int32_t index) {
-    return mst_change_put(change, worker, index, part_of(change, worker->rank));
+    return mst_change_put(change, worker, index, part_of(change, 0, mst_worker_public_rank(worker)));
 }
 
 static muster_status plan_set(mst_change *change) {
@@ -66,7 +69,8 @@ static muster_status plan_set(mst_change *change) {
     if (change->axis < 0) return mst_change_broadcast_values(change);
     MUSTER_TRY(mst_change_check_tensor(change, 0, change->variables[0]->ndim, "value"));
     MUSTER_TRY(mst_change_replicas(change));
-    for (int32_t r = 0; r < change->size; r++) mst_change_plan_put(change, 0, r, part_of(change, r));
+    for (int32_t r = 0; r < change->size; r++) mst_change_plan_put(change, 0, r, part_of(change, 0, r));
+    change->takes = true;
     change->work = set_part;
     return mst_change_run(change, false);
 }

@@ -238,7 +238,7 @@ static char *read_text(const char *path) {
 static char *read_headers(void) {
     static const char *const names[] = {"status",      "allocator", "tensor", "dtype",        "buffer",   "runtime", "variable",
                                         "initialiser", "function",  "worker", "communicator", "ops",      "kernel",  "server",
-                                        "driver",      "dlpack",    "cuda",   "graph",        "operator", "rule"};
+                                        "driver",      "dlpack",    "cuda",   "graph",        "operator", "rule",    "nodes"};
     char *all = calloc(1, TEXT), path[500];
     assert_non_null(all);
     size_t used = 0;

@@ -1,0 +1,198 @@
+/* Operations on variables in several processes: all agree on an operation before it changes
+ * anything, and results travel to those that do not have them. */
+#include "change_private.h"
+#include "nodes/nodes_impl.h"
+
+#include <stdio.h>
+#include <string.h>
+
+/* ---- what the operation is ---- */
+
+/* FNV-1a of 64 bits. */
+static uint64_t add_bytes(uint64_t hash, const void *bytes, size_t count) {
+    const unsigned char *at = bytes;
+    for (size_t i = 0; i < count; i++) hash = (hash ^ at[i]) * 0x100000001b3ull;
+    return hash;
+}
+
+static uint64_t add_number(uint64_t hash, int64_t number) { return add_bytes(hash, &number, sizeof number); }
+static uint64_t add_text(uint64_t hash, const char *text) { return add_bytes(hash, text, strlen(text) + 1); }
+
+void mst_change_salt(mst_change *change, const void *bytes, size_t count) { change->salt = add_bytes(1, bytes, count); }
+
+static const char *name_of(const mst_change *change, int32_t index) {
+    const char *name = change->name ? change->name : change->variables[index]->object.name;
+    return name ? name : "";
+}
+
+static uint64_t add_tensor(uint64_t hash, const muster_tensor *tensor) {
+    hash = add_number(add_number(hash, tensor->dtype), tensor->ndim);
+    return tensor->ndim < 0 || tensor->ndim > MUSTER_MAX_DIMS
+               ? hash
+               : add_bytes(hash, tensor->shape, (size_t)tensor->ndim * sizeof *tensor->shape);
+}
+
+static uint64_t add_selection(uint64_t hash, const muster_selection *selection) {
+    if (!selection) return hash;
+    hash = add_number(add_number(add_number(hash, selection->kind), selection->start), selection->stop);
+    if (selection->kind != MUSTER_SELECT_LIST || !selection->indices || selection->index_count < 0) return hash;
+    return add_bytes(hash, selection->indices, (size_t)selection->index_count * sizeof *selection->indices);
+}
+
+static uint64_t signature_of(const mst_change *change) {
+    uint64_t hash = add_text(0xcbf29ce484222325ull, change->where);
+    hash = add_number(add_number(add_number(add_number(hash, change->count), change->op), change->axis), change->rank);
+    for (int32_t i = 0; i < change->count; i++) {
+        hash = add_text(hash, name_of(change, i));
+        if (change->tensors) hash = add_tensor(hash, &change->tensors[i]);
+    }
+    hash = add_number(hash, (int64_t)change->salt);
+    if (change->weights) hash = add_bytes(hash, change->weights, (size_t)change->size * sizeof *change->weights);
+    return add_selection(hash, change->selection);
+}
+
+static void write_text(const mst_change *change, char *text, size_t size) {
+    const int length = snprintf(text, size, "%s of variable '%.60s'", change->where, name_of(change, 0));
+    if (change->count > 1 && length > 0 && (size_t)length < size)
+        snprintf(text + length, size - (size_t)length, " and %d more", (int)change->count - 1);
+}
+
+/* ---- rounds ---- */
+
+/* Of the values that the operation takes. */
+static uint64_t hash_values(const mst_change *change) {
+    uint64_t hash = 0xcbf29ce484222325ull;
+    for (int32_t i = 0; i < change->count; i++) {
+        const muster_tensor value = change->tensors[i];
+        const int64_t bytes = mst_tensor_bytes(value);
+        void *packed = bytes > 0 && !mst_tensor_contiguous(value) ? mst_alloc_uninitialised((size_t)bytes) : NULL;
+        if (bytes == 0 || (!packed && !mst_tensor_contiguous(value))) continue;
+        if (packed) mst_tensor_pack(packed, value);
+        hash = add_bytes(hash, packed ? packed : muster_tensor_address(value), (size_t)bytes);
+        mst_free(packed);
+    }
+    return hash;
+}
+
+static muster_status compare_values(const mst_change *change, const uint64_t *hashes) {
+    const mst_nodes *nodes = change->runtime->nodes;
+    char first[MST_PROCESS_TEXT], other[MST_PROCESS_TEXT];
+    for (int32_t p = 1; p < nodes->processes; p++) {
+        if (hashes[p] == hashes[0]) continue;
+        return mst_error(MUSTER_INVALID_ARGUMENT,
+                         "%s: value of variable '%.60s': expected the same elements in all processes, received others in %s than in %s",
+                         change->where, name_of(change, 0), mst_nodes_process_text(nodes, p, other),
+                         mst_nodes_process_text(nodes, 0, first));
+    }
+    return MUSTER_OK;
+}
+
+static muster_status finish_with(mst_change *change, muster_status status, int32_t rank) {
+    mst_round round = {.where = change->where, .signature = signature_of(change), .status = status, .rank = rank};
+    write_text(change, round.text, sizeof round.text);
+    return mst_nodes_end(change->runtime->nodes, &round);
+}
+
+static muster_status agree_with(mst_change *change, muster_status status) {
+    mst_nodes *nodes = change->runtime->nodes;
+    const bool hashes = change->runtime->checks && change->takes && !change->agreed;
+    /* Which values are hashed is a fact of the operation, but a refusal may come before it is known:
+     * the payload is the same in any case. */
+    const uint64_t hash = hashes && status == MUSTER_OK ? hash_values(change) : 0;
+    mst_round round = {.where = change->where, .signature = signature_of(change), .status = status, .rank = -1};
+    if (change->runtime->checks) {
+        round.payload = &hash;
+        round.payload_bytes = sizeof hash;
+    }
+    write_text(change, round.text, sizeof round.text);
+    change->agreed = true;
+    MUSTER_TRY(mst_nodes_begin(nodes, &round));
+    if (!hashes) return MUSTER_OK;
+    status = compare_values(change, round.all);
+    return status == MUSTER_OK ? MUSTER_OK : finish_with(change, status, -1);
+}
+
+/* Memory for results that do not lie one behind the other in the caller's. Allocated before anything
+ * is agreed on: no process may stay away from what the others then wait for. */
+static muster_status open_spread(mst_change *change) {
+    int64_t bytes = 0;
+    if (!change->spread || change->buffer) return MUSTER_OK;
+    for (int32_t i = 0; i < change->count; i++) {
+        const int64_t size = mst_tensor_bytes(change->tensors[i]);
+        const bool direct = !change->part && mst_tensor_contiguous(change->tensors[i]);
+        if (!direct && size > bytes) bytes = size;
+    }
+    const int64_t counts = change->runtime->nodes->processes * (int64_t)sizeof(int64_t);
+    change->block_bytes = mst_alloc((size_t)counts);
+    if (!change->block_bytes) return mst_out_of_memory(change->where, counts);
+    change->buffer = mst_alloc_uninitialised((size_t)bytes + 1);
+    return change->buffer ? MUSTER_OK : mst_out_of_memory(change->where, bytes);
+}
+
+muster_status mst_change_agree(mst_change *change) { return agree_with(change, open_spread(change)); }
+
+muster_status mst_change_finish(mst_change *change, muster_status status) {
+    return finish_with(change, status, status == MUSTER_OK ? -1 : mst_pool_failed_rank(change->runtime->pool));
+}
+
+/* Also for an operation that had nothing to do: the processes tell each other so. */
+muster_status mst_change_refused(mst_change *change, muster_status status) {
+    if (!change->runtime || !change->runtime->nodes || change->agreed) return status;
+    MUSTER_TRY(agree_with(change, status));
+    return finish_with(change, status, -1);
+}
+
+muster_status mst_change_check_collective(const mst_change *change) {
+    return mst_runtime_refuse_nodes(change->runtime, change->where, "collective on variables");
+}
+
+/* ---- results ---- */
+
+static muster_status spread_one(mst_change *change, const muster_tensor *tensor, int32_t from) {
+    mst_nodes *nodes = change->runtime->nodes;
+    const int64_t bytes = mst_tensor_bytes(*tensor);
+    const bool direct = mst_tensor_contiguous(*tensor), here = from == nodes->process;
+    if (bytes == 0) return MUSTER_OK;
+    if (!direct && here) mst_tensor_pack(change->buffer, *tensor);
+    MUSTER_TRY(mst_nodes_broadcast(nodes, change->where, from, direct ? muster_tensor_address(*tensor) : change->buffer, bytes));
+    if (!direct && !here) mst_tensor_unpack(*tensor, change->buffer);
+    return MUSTER_OK;
+}
+
+muster_status mst_change_spread_from(mst_change *change) {
+    const int32_t from = mst_nodes_process_of(change->runtime->nodes, change->rank);
+    for (int32_t i = 0; i < change->count; i++) MUSTER_TRY(spread_one(change, &change->tensors[i], from));
+    return MUSTER_OK;
+}
+
+/* The parts of all ranks, packed one behind the other, travel as one block of each process. */
+static muster_status gather_parts(mst_change *change, int32_t index) {
+    mst_nodes *nodes = change->runtime->nodes;
+    int64_t *bytes = change->block_bytes;
+    char *const buffer = change->buffer, *at = buffer;
+    for (int32_t p = 0; p < nodes->processes; p++) {
+        bytes[p] = 0;
+        for (int32_t r = nodes->first[p]; r < nodes->first[p + 1]; r++) {
+            const muster_tensor part = change->part(change, index, r);
+            const int64_t size = mst_tensor_bytes(part);
+            if (p == nodes->process && size > 0) mst_tensor_pack(at, part);
+            at += size;
+            bytes[p] += size;
+        }
+    }
+    MUSTER_TRY(mst_nodes_all_gather(nodes, change->where, buffer, bytes));
+    at = buffer;
+    for (int32_t r = 0; r < change->size; r++) {
+        const muster_tensor part = change->part(change, index, r);
+        const int64_t size = mst_tensor_bytes(part);
+        const bool here = r >= change->runtime->first && r < change->runtime->first + change->runtime->size;
+        if (size > 0 && !here) mst_tensor_unpack(part, at);
+        at += size;
+    }
+    return MUSTER_OK;
+}
+
+muster_status mst_change_spread_parts(mst_change *change) {
+    for (int32_t i = 0; i < change->count; i++) MUSTER_TRY(gather_parts(change, i));
+    return MUSTER_OK;
+}
