@@ -16,6 +16,10 @@ bool wire_contract_fail(wire_contract *contract, const char *file, int line, con
     va_start(arguments, format);
     vsnprintf(contract->failure + length, sizeof contract->failure - (size_t)length, format, arguments);
     va_end(arguments);
+    if (contract->failed)
+        contract->failed(contract);
+    else
+        contract->table->abort(contract->wire, 1);
     return false;
 }
 

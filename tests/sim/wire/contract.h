@@ -14,6 +14,9 @@ typedef struct wire_contract {
     muster_wire *wire;   /* open */
     uint64_t seed;       /* the same in all processes */
     int64_t patience_ns; /* a wait that takes longer fails; 0: 20 s */
+    /* Called with the first failure, while all memory of the case is still there: ends all that
+     * the wire may still do with it, by the table's `abort`. NULL: that is called. */
+    void (*failed)(struct wire_contract *contract);
     bool no_second_wire; /* the table's `open` cannot be called again */
     /* Become. */
     int32_t rank, size;
@@ -25,7 +28,7 @@ typedef struct wire_contract {
 /* How many cases there are, run or left out. */
 enum { WIRE_CONTRACT_CASES = 26, WIRE_CONTRACT_BARRIER_TAG = 77 };
 
-/* False if a case has failed in this process, which then stops; the others run into their patience.
+/* False if a case has failed in this process, which then aborts the launch.
  * Every process of the wire calls it. */
 bool wire_contract_run(wire_contract *contract);
 
