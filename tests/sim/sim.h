@@ -21,14 +21,14 @@ enum { MUSTER_SIM_DEVICES_MAX = 8 };
 /* Zero means the default. The environment gives the defaults of the first machine of a process:
  * MUSTER_SIM_DEVICES, MUSTER_SIM_MEMORY (bytes), MUSTER_SIM_SEED, MUSTER_SIM_DELAY (longest delay
  * in microseconds), MUSTER_SIM_DELAY_ONE_OF (delay_one_of), MUSTER_SIM_PEERS=0, MUSTER_SIM_MIG
- * (mig_instances), MUSTER_SIM_COMPILE (compile_time), and CUDA's own CUDA_DEVICE_MAX_CONNECTIONS. */
+ * (mig_instances), MUSTER_SIM_COMPILE (compile_time), and CUDA's CUDA_DEVICE_MAX_CONNECTIONS. */
 typedef struct muster_sim_options {
     int devices;     /* 1 to 8; 2 */
     uint64_t memory; /* bytes of each device, at most 4 GiB; 256 MiB */
     uint64_t seed;   /* of every random choice; 1 */
     /* microseconds that a queue waits at most before each entry; none */
     uint32_t longest_delay;
-    /* A random choice of one entry in so many waits; 1. To sleep takes much longer than the delay. */
+    /* By chance one entry in so many waits; 1. A sleep takes longer than what is asked for. */
     uint32_t delay_one_of;
     int multiprocessors; /* of each device; 4 */
     /* hardware queues of each device, 1 to 32, which its streams share in turn; 8. An entry begins
