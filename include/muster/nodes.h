@@ -15,6 +15,13 @@
  * is set; muster_tensor.device counts in the process as well, since a tensor on a device never
  * leaves its process: it is the rank without that of the process's first device.
  *
+ * Operations on variables are calls of all processes: each passes the same values, of which a
+ * process copies those of its own devices (MUSTER_CHECK=1 in the environment compares them by
+ * hashes), and each gets all results, those of the devices of other processes too. Creating a
+ * variable is such a call; destroying one, and asking for its name, type or shape, is not. What
+ * needs collectives between the replicas, parameter servers, graphs with MUSTER_ONE_DEVICE and
+ * updates by rules are UNSUPPORTED with several processes.
+ *
  * Without a launch there is one process with number 0, which has all ranks. */
 #ifndef MUSTER_NODES_H
 #define MUSTER_NODES_H
