@@ -1,0 +1,44 @@
+#!/usr/bin/env bash
+# cluster.sh: script/cluster runs a program on several hosts, says which process is where, and gives its exit code back.
+set -euo pipefail
+cluster=$(cd "$(dirname "$0")/../.." && pwd)/script/cluster
+cases=0
+work=$(mktemp -d /tmp/cluster.XXXXXX)
+trap 'rm -rf "$work"' EXIT
+
+run() { # EXIT_CODE ARGUMENT...: sets `output`
+    local expected=$1 code=0
+    shift
+    output=$("$cluster" "$@" 2>&1) || code=$?
+    if [ "$code" -eq 77 ] && [ "$expected" -ne 77 ]; then echo "$output"; exit 77; fi
+    [ "$code" -eq "$expected" ] || { echo "cluster $*: expected exit $expected, received $code: $output"; exit 1; }
+    cases=$((cases + 1))
+}
+says() { # WORDS
+    case $output in *"$1"*) ;; *) echo "expected \"$1\", received: $output"; exit 1 ;; esac
+}
+
+# A program in /tmp, which each host has for itself, sees the variables of Muster and its own host.
+cat >"$work/program" <<'PROGRAM'
+#!/bin/bash
+echo "$(hostname) $OMPI_COMM_WORLD_RANK $MUSTER_NODES $MUSTER_DEVICES $1"
+PROGRAM
+chmod +x "$work/program"
+MUSTER_DEVICES=host:1 run 0 3 --rate 500 --delay 1 -- "$work/program" "an argument"
+for i in 0 1 2; do
+    says "process $i of 3: on host$((i + 1)), CPUs "
+    says "host$((i + 1)) $i mpi host:1 an argument"
+done
+says "3 hosts on this machine (--rate 500 --delay 1): $work/program"
+# Two hosts if nothing is said; the exit code is the program's.
+run 5 -- bash -c 'exit 5'
+says "process 1 of 2: on host2"
+# What is wrong is said before anything begins.
+run 2 0 -- true && says '1 to 64 hosts, received "0"'
+run 2 2 3 -- true && says "PROGRAM stands behind --"
+run 2 --nonsense && says 'unexpected "--nonsense"'
+run 2 2 --by-hand -- true && says "there is a PROGRAM"
+run 2 2 --delay -1 -- true && says 'milliseconds, received "-1"'
+run 1 2 --data /nonexistent && says 'no folder "/nonexistent"'
+run 0 --help && says "Exit: that of mpirun"
+[ "$cases" -eq 9 ] || { echo "expected 9 cases, ran $cases"; exit 1; }
