@@ -3,6 +3,7 @@
 #include "base_check.h"
 #include "base_seed.h"
 #include "collectives_fleet.h"
+#include "wire_explore.h"
 
 #include <stdio.h>
 
@@ -113,6 +114,69 @@ static void test_dead_processes_are_named(void **state) {
     assert_in_range(dead_named, 1000, 44 * 2 * 13 * 9);
 }
 
+/* ---- every order ---- */
+
+typedef struct explored {
+    fleet fleet;
+    fleet_plan plan;
+    int64_t paths;
+} explored;
+
+static void explore_begin(void *user, wire_launch *launch, mst_wire **wires) {
+    explored *e = user;
+    (void)launch;
+    fleet_open(&e->fleet, e->plan, wires);
+    assert_true(fleet_begin(&e->fleet));
+}
+
+/* Some calls only copy or fold. */
+static bool explore_step(void *user, int32_t p) {
+    explored *e = user;
+    bool over = false;
+    for (int32_t i = 0; i < 4 && !over; i++) over = fleet_step(&e->fleet, p);
+    return over;
+}
+
+static void explore_end(void *user, bool over) {
+    explored *e = user;
+    for (int32_t p = 0; over && p < e->plan.size; p++) assert_int_equal(fleet_wrong(&e->fleet, p), 0);
+    e->paths += over;
+    fleet_close(&e->fleet);
+}
+
+static int64_t explore_states, explore_complete;
+
+static void pair_every_order(fleet_plan plan) {
+    explored e = {.plan = plan};
+    wire_explore explore = {.options = {.processes = plan.size},
+                            .begin = explore_begin,
+                            .step = explore_step,
+                            .end = explore_end,
+                            .user = &e,
+                            .most_states = test_is_full() ? 300000 : 1000};
+    assert_true(wire_explore_run(&explore));
+    if (explore.stuck)
+        fail_msg("%s by %s, %d processes: stuck after%s", mst_move_kind_name(plan.kind), mst_move_algorithm_name(plan.algorithm), plan.size,
+                 explore.trace);
+    assert_in_range(explore.paths, 1, INT64_MAX);
+    assert_int_equal(e.paths, explore.paths);
+    explore_states += explore.states;
+    explore_complete += explore.complete;
+}
+
+/* Two members: all orders. Three: the first ones, which are all for some. */
+static void test_orders(void **state) {
+    (void)state;
+    for (int32_t size = 2; size <= 3; size++) {
+        explore_complete = 0;
+        const int32_t pairs = fleet_for_each_pair((fleet_plan){.size = size, .part = 64}, pair_every_order);
+        assert_int_equal(pairs, 17);
+        print_message("%d members: %d of %d complete, %lld states\n", (int)size, (int)explore_complete, (int)pairs,
+                      (long long)explore_states);
+        if (size == 2) assert_int_equal(explore_complete, pairs);
+    }
+}
+
 /* ---- many processes ---- */
 
 static void test_1024_processes(void **state) {
@@ -146,10 +210,8 @@ static void test_1024_processes(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_all_sizes),
-        cmocka_unit_test(test_seeds),
-        cmocka_unit_test(test_dead_processes_are_named),
-        cmocka_unit_test(test_1024_processes),
+        cmocka_unit_test(test_all_sizes), cmocka_unit_test(test_seeds),          cmocka_unit_test(test_dead_processes_are_named),
+        cmocka_unit_test(test_orders),    cmocka_unit_test(test_1024_processes),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
