@@ -16,6 +16,7 @@ extern const mst_code_sources mst_collectives_code;
 typedef struct mst_transport mst_transport;
 typedef struct mst_message_table mst_message_table;
 typedef struct mst_message mst_message;
+struct mst_nodes;
 
 enum {
 #define MST_TRANSPORT(name) MST_TRANSPORT_##name,
@@ -47,7 +48,7 @@ typedef struct mst_group {
 /* What the collectives keep for each worker of the pool, in the worker's slot MST_SLOT_COLLECTIVES.
  * Only that worker accesses it during a run. */
 typedef struct mst_worker_collectives {
-    _Alignas(MST_CACHE_LINE) muster_communicator *world; /* of all workers */
+    _Alignas(MST_CACHE_LINE) muster_communicator *world; /* of all workers of this process */
     uint64_t group_epoch;                                /* the run that open_groups counts */
     int32_t open_groups;                                 /* groups begun and not ended in that run */
     bool per_shard;                                      /* see mst_worker_set_per_shard */
@@ -78,6 +79,27 @@ typedef struct mst_member {
     bool served_pairs; /* has a rule added two gradients by itself, in the same one? */
 } mst_member;
 
+/* Where the members of a communicator over several processes are. The ranks here count all of them;
+ * `size`, `members` and `rank_of` of the communicator count those of this process alone, in the
+ * same order. */
+enum { MST_SPAN_WORLD_LANE = 1 }; /* that of the communicator of all ranks */
+typedef struct mst_rank_span {
+    struct mst_nodes *nodes;
+    int32_t lane;        /* of the wire, for this communicator alone */
+    int32_t size;        /* all members */
+    int32_t processes;   /* that have members */
+    int32_t own, most;   /* this process among them; the most members of one of them */
+    int32_t *numbers;    /* [processes] their numbers in the launch, ascending */
+    int32_t *counts;     /* [processes] their members */
+    int32_t *process_of; /* [size] in [0, processes) */
+    int32_t *index_of;   /* [size] the rank among the members of its process */
+    int32_t *worker_of;  /* [size] the rank in the runtime */
+    int32_t *ranks;      /* [members of this process] the rank of each */
+    /* The members of this process without the others; it serves what stays in the process. Of the
+     * communicator of all ranks it is the world. */
+    muster_communicator *local;
+} mst_rank_span;
+
 struct muster_communicator {
     int32_t size;
     int32_t *rank_of; /* by rank in the pool: the rank in this communicator, or -1 */
@@ -95,10 +117,12 @@ struct muster_communicator {
     void *state[MST_TRANSPORT_COUNT]; /* NULL: the transport does not serve these members */
     mst_forced forced;
     muster_communicator *alone; /* a communicator of rank 0 alone, for single calls */
+    mst_rank_span *span;        /* NULL: all members are in this process */
     /* the communicator of all workers; the next part in its list */
     muster_communicator *world, *next;
     _Atomic int32_t users; /* members that have not released it */
     /* the world only */
+    muster_communicator *whole;      /* of the workers of all processes; the world itself if there is one process */
     mst_worker_collectives *workers; /* [size] */
     bool fixed_order;                /* combine floats in rank order only */
     int64_t stream_bytes;            /* of the options */
@@ -129,13 +153,24 @@ static inline bool mst_worker_has_open_group(const muster_worker *worker) {
  * refused in such a body, because the number of its runs depends on the number of devices. */
 static inline void mst_worker_set_per_shard(muster_worker *worker, bool per_shard) { mst_collectives_of(worker)->per_shard = per_shard; }
 
+/* Is the run in progress a single call? Then its one worker meets nobody. */
+static inline bool mst_worker_is_single(const muster_worker *worker) { return worker->total == 0; }
+
 static inline int32_t mst_communicator_rank(const muster_communicator *communicator, const muster_worker *worker) {
     return communicator->rank_of[worker->rank];
 }
-/* Formats the name of a member for error messages: "rank 1 (worker 3)". */
-static inline const char *mst_member_text(const muster_communicator *communicator, int32_t rank, char text[MST_RANK_TEXT]) {
-    return mst_team_rank_text(communicator->team, communicator->members[rank].rank, text);
+/* The members of all processes, and the rank among them of the member that has `rank` among those of
+ * this process. */
+static inline int32_t mst_communicator_total(const muster_communicator *communicator) {
+    return __builtin_expect(communicator->span != NULL, 0) ? communicator->span->size : communicator->size;
 }
+static inline int32_t mst_communicator_public(const muster_communicator *communicator, int32_t rank) {
+    return __builtin_expect(communicator->span != NULL, 0) && rank >= 0 ? communicator->span->ranks[rank] : rank;
+}
+/* Formats the name of a member for error messages: "rank 1 (worker 3)", or with several processes
+ * "rank 1 (worker 3, process 1, host b)". rank: among the members of all processes. Returns text. */
+enum { MST_MEMBER_TEXT = 160 };
+const char *mst_member_text(const muster_communicator *communicator, int32_t rank, char text[MST_MEMBER_TEXT]);
 
 /* algorithm is the name of a row of host/algorithms.def or, between devices with memory of their
  * own, of a transport of transports.def. It then serves every collective that it can.
@@ -155,10 +190,14 @@ typedef struct mst_communicator_options {
     bool fixed_order;
     int64_t stream_bytes;
     int64_t nccl_create_ns;
+    /* The processes whose workers are all members, with the ranks of each set (mst_nodes_join). It
+     * stays the caller's until the communicator is destroyed. NULL: this process is alone. */
+    struct mst_nodes *nodes;
 } mst_communicator_options;
 
 /* Creates the communicator of all workers of a pool and sets their slots. options may be NULL.
- * Destroy it between runs; that also destroys the parts that have not been released. */
+ * Destroy it between runs; that also destroys the parts that have not been released. With several
+ * processes this is the communicator of the workers of this one; its `whole` has those of all. */
 muster_status mst_communicator_create(mst_pool *pool, const mst_communicator_options *options, muster_communicator **communicator);
 void mst_communicator_destroy(muster_communicator *communicator);
 /* Call it between mst_pool_enter and each run, before the deadlines of the run are set. Recovers
@@ -168,7 +207,8 @@ void mst_communicator_ready(muster_communicator *communicator);
 /* Describes the transports for the runtime's description, such as "p2p between peers; NCCL 2.28.9".
  * Returns text. The description changes when the communicator's revision does. */
 const char *mst_communicator_description(const muster_communicator *communicator, char *text, size_t size);
-/* The communicator of the current run; inside run_single it has one rank. */
+/* The communicator of the current run, of the workers of all processes; inside run_single it has one
+ * rank. */
 muster_communicator *mst_worker_communicator(const muster_worker *worker);
 
 /* Serves requests that have been checked, all together. Several requests, or a message of a rank to
@@ -218,14 +258,21 @@ muster_status mst_group_end(muster_communicator *communicator, muster_worker *wo
  * and whether it has an input and an output. */
 bool mst_communicator_serves_in_place(const muster_communicator *communicator, const mst_request *request);
 
+/* The communicator of the workers of this process in the current run, of which the ranks are the
+ * workers' numbers. What a process does alone, such as the end of a body, goes by it. */
+muster_communicator *mst_worker_neighbours(const muster_worker *worker);
 /* For the modules built on this one, which check their arguments themselves: serves one request
- * over all workers of the run. */
+ * over the workers of this process in the run, whose roots and counts are those of this process. */
 static inline muster_status mst_worker_collective(muster_worker *worker, mst_request request) {
+    return mst_communicator_run(mst_worker_neighbours(worker), worker, &request, 1);
+}
+/* The same over the workers of all processes: root and counts are public ranks. */
+static inline muster_status mst_worker_collective_of_all(muster_worker *worker, mst_request request) {
     return mst_communicator_run(mst_worker_communicator(worker), worker, &request, 1);
 }
 /* Can the requests of this worker allocate memory? Then mst_worker_reserve, called before them,
  * ensures that requests with inputs and outputs of at most `bytes` each allocate nothing. */
-static inline bool mst_worker_reserves(const muster_worker *worker) { return mst_worker_communicator(worker)->size > 1; }
+static inline bool mst_worker_reserves(const muster_worker *worker) { return mst_worker_neighbours(worker)->size > 1; }
 muster_status mst_worker_reserve(muster_worker *worker, int64_t bytes);
 /* The same for an all_reduce_apply of all workers, in one pass or in phases, with one vector of
  * `length` gradients on each rank. */

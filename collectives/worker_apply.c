@@ -133,6 +133,9 @@ static muster_status check(mst_entrance *e, muster_worker *worker, muster_commun
     *r = (mst_request){.collective = MST_ALL_REDUCE_APPLY, .reduction = MUSTER_SUM, .root = -1, .apply = offer};
     MUSTER_TRY(mst_entrance_open(e, where, worker, communicator));
     MUSTER_TRY(mst_entrance_check_no_group(e, "communicator"));
+    if (e->communicator->span)
+        return mst_error(MUSTER_UNSUPPORTED, "%s: expected a communicator of one process, received one of %d", where,
+                         (int)e->communicator->span->processes);
     MUSTER_TRY(check_gradients(e, &apply->gradients, offer, r));
     MUSTER_TRY(check_table(apply, offer, r));
     return apply->function || offer->phase == MST_APPLY_SUM ? MUSTER_OK : mst_error_null(where, "function", "a rule");
@@ -144,9 +147,9 @@ static muster_status enter(muster_worker *worker, muster_communicator *communica
     mst_request r;
     MUSTER_TRY(check(&e, worker, communicator, apply, &offer, &r));
     if (r.output_count == 0) r.shards = 1; /* there is nothing to combine */
-    e.communicator->members[e.rank].apply_tag = 0;
+    e.communicator->members[e.member].apply_tag = 0;
     muster_status status = mst_entrance_submit(&e, r);
-    if (__builtin_expect(status != MUSTER_OK, 0) && apply->undefined) note_undefined(e.communicator, apply, &r, e.rank);
+    if (__builtin_expect(status != MUSTER_OK, 0) && apply->undefined) note_undefined(e.communicator, apply, &r, e.member);
     return status;
 }
 

@@ -2,7 +2,7 @@
  * first, and how it hands its request on. */
 #include "worker_entrance_private.h"
 
-const char *mst_entrance_member_text(const mst_entrance *e, char text[MST_RANK_TEXT]) {
+const char *mst_entrance_member_text(const mst_entrance *e, char text[MST_MEMBER_TEXT]) {
     return mst_member_text(e->communicator, e->rank, text);
 }
 
@@ -12,20 +12,28 @@ muster_status mst_entrance_open(mst_entrance *e, const char *where, muster_worke
         communicator = mst_worker_communicator(worker);
     else if (__builtin_expect(communicator->pool != worker->pool, 0))
         return mst_error(MUSTER_INVALID_ARGUMENT, "%s: communicator: expected one of this runtime, received one of another", where);
-    *e = (mst_entrance){where, worker, communicator, mst_communicator_rank(communicator, worker), communicator->size, "input", "output"};
+    const int32_t member = mst_communicator_rank(communicator, worker);
+    *e = (mst_entrance){.where = where,
+                        .worker = worker,
+                        .communicator = communicator,
+                        .rank = mst_communicator_public(communicator, member),
+                        .size = mst_communicator_total(communicator),
+                        .member = member,
+                        .input = "input",
+                        .output = "output"};
     if (e->rank < 0)
         return mst_error(MUSTER_INVALID_ARGUMENT, "%s: communicator: expected one of which worker %d is a member, received another", where,
                          mst_worker_public_rank(worker));
-    if (worker->size == 1 && e->size > 1)
+    if (e->size > 1 && mst_worker_is_single(worker))
         return mst_error(MUSTER_BAD_STATE, "%s: communicator: expected one of 1 rank in a single call, received one of %d", where, e->size);
-    if (__builtin_expect(!communicator->members[e->rank].group.released, 1)) return mst_worker_drain(worker);
-    char own_name[MST_RANK_TEXT];
+    if (__builtin_expect(!communicator->members[e->member].group.released, 1)) return mst_worker_drain(worker);
+    char own_name[MST_MEMBER_TEXT];
     return mst_error(MUSTER_BAD_STATE, "%s: communicator: %s has released it", where, mst_entrance_member_text(e, own_name));
 }
 
 muster_status mst_entrance_check_no_group(const mst_entrance *e, const char *what) {
     if (!mst_entrance_group_open(e)) return MUSTER_OK;
-    char own_name[MST_RANK_TEXT];
+    char own_name[MST_MEMBER_TEXT];
     return mst_error(MUSTER_BAD_STATE, "%s: %s: expected no open group, received one of %s", e->where, what,
                      mst_entrance_member_text(e, own_name));
 }
@@ -37,7 +45,7 @@ muster_status mst_entrance_end(const mst_entrance *e, muster_status status) {
 muster_status mst_entrance_submit(const mst_entrance *e, mst_request request) {
     if (__builtin_expect(!mst_entrance_group_open(e), 1))
         return mst_entrance_end(e, mst_communicator_run(e->communicator, e->worker, &request, 1));
-    mst_group *group = &e->communicator->members[e->rank].group;
+    mst_group *group = &e->communicator->members[e->member].group;
     if (group->count == MST_GROUP_REQUESTS)
         return mst_error(MUSTER_OUT_OF_RANGE, "%s: expected at most %d collectives in a group, received one more", e->where,
                          MST_GROUP_REQUESTS);

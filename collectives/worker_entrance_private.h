@@ -10,7 +10,8 @@ typedef struct mst_entrance {
     const char *where; /* the public function */
     muster_worker *worker;
     muster_communicator *communicator;
-    int32_t rank, size;
+    int32_t rank, size;         /* among the members of all processes */
+    int32_t member;             /* the rank among those of this process */
     const char *input, *output; /* the names of these arguments in messages */
 } mst_entrance;
 
@@ -23,10 +24,10 @@ muster_status mst_entrance_submit(const mst_entrance *e, mst_request request);
 muster_status mst_entrance_end(const mst_entrance *e, muster_status status);
 /* Is a group of this rank open? */
 static inline bool mst_entrance_group_open(const mst_entrance *e) {
-    return e->communicator->members[e->rank].group.epoch == e->worker->epoch;
+    return e->communicator->members[e->member].group.epoch == e->worker->epoch;
 }
 /* Names this rank in messages. */
-const char *mst_entrance_member_text(const mst_entrance *e, char text[MST_RANK_TEXT]);
+const char *mst_entrance_member_text(const mst_entrance *e, char text[MST_MEMBER_TEXT]);
 
 /* ---- checks of arguments; `what` is the argument ---- */
 

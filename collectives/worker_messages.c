@@ -9,7 +9,7 @@ static muster_status check_message(const mst_entrance *e, int32_t peer, const ch
     MUSTER_TRY(mst_entrance_check_not_per_shard(e));
     if (tag < 0) return mst_error(MUSTER_INVALID_ARGUMENT, "%s: tag: expected at least 0, received %d", e->where, tag);
     if (peer != e->rank || mst_entrance_group_open(e)) return MUSTER_OK;
-    char own_name[MST_RANK_TEXT];
+    char own_name[MST_MEMBER_TEXT];
     return mst_error(MUSTER_INVALID_ARGUMENT, "%s: %s: expected another than %s, received this one; a message to itself goes into a group",
                      e->where, what, mst_entrance_member_text(e, own_name));
 }
@@ -69,7 +69,7 @@ muster_status muster_worker_release(muster_worker *worker, muster_communicator *
     if (!part) return MUSTER_OK; /* the rank joined no part */
     MUSTER_TRY(mst_entrance_open(&e, "muster_worker_release", worker, part));
     const muster_communicator *world = mst_collectives_of(worker)->world;
-    if (part == world || part == world->alone)
+    if (part == world || part == world->whole || part == world->alone)
         return mst_error(MUSTER_INVALID_ARGUMENT, "%s: part: expected one made by muster_worker_split, received that of all workers",
                          e.where);
     MUSTER_TRY(mst_entrance_check_no_group(&e, "part"));
@@ -81,15 +81,11 @@ muster_status muster_worker_release(muster_worker *worker, muster_communicator *
 
 muster_communicator *muster_worker_communicator(muster_worker *worker) { return worker ? mst_worker_communicator(worker) : NULL; }
 
-/* Inside the library the communicator of all workers counts those of this process. */
-static bool is_world(const muster_communicator *communicator) { return communicator == communicator->world; }
-
 int32_t muster_communicator_size(const muster_communicator *communicator) {
-    if (!communicator) return -1;
-    return is_world(communicator) ? mst_pool_total(communicator->pool) : communicator->size;
+    return communicator ? mst_communicator_total(communicator) : -1;
 }
 
 int32_t muster_communicator_rank(const muster_communicator *communicator, const muster_worker *worker) {
     if (!communicator || !worker || communicator->pool != worker->pool) return -1;
-    return mst_communicator_rank(communicator, worker) + (is_world(communicator) ? mst_pool_first(communicator->pool) : 0);
+    return mst_communicator_public(communicator, mst_communicator_rank(communicator, worker));
 }

@@ -38,8 +38,11 @@ void mst_team_destroy(mst_team *team) {
 
 int32_t mst_team_member_of(const mst_team *team, const muster_worker *worker) { return team->member_of[worker->rank]; }
 
+void mst_team_name_members(mst_team *team, const int32_t *ranks) { team->ranks = ranks; }
+
 const char *mst_team_rank_text(const mst_team *team, int32_t rank, char text[MST_RANK_TEXT]) {
-    const int32_t member = team->member_of[rank], worker = team->pool->options.first + rank;
+    const int32_t number = team->member_of[rank], worker = team->pool->options.first + rank;
+    const int32_t member = team->ranks && number >= 0 ? team->ranks[number] : number;
     if (member < 0)
         snprintf(text, MST_RANK_TEXT, "worker %" PRId32, worker);
     else if (team->all_workers || member == worker)

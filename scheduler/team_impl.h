@@ -33,6 +33,8 @@ int32_t mst_team_member_of(const mst_team *team, const muster_worker *worker);
  * 3)" with its number in the team first, "rank 1" if the two are equal, and "worker 3" if it is no
  * member. Returns text. */
 enum { MST_RANK_TEXT = 40 };
+/* From now on member m is called rank ranks[m]. The array is the caller's as long as the team. */
+void mst_team_name_members(mst_team *team, const int32_t *ranks);
 const char *mst_team_rank_text(const mst_team *team, int32_t rank, char text[MST_RANK_TEXT]);
 /* The tag of this worker's next rendezvous. Its flag line is tag & 1. */
 uint64_t mst_team_tag(mst_team *team, muster_worker *worker);

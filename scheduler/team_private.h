@@ -32,7 +32,8 @@ struct mst_team {
     int32_t size;
     bool all_workers; /* all workers of the pool, in their order */
     mst_team_member *members;
-    int32_t *member_of; /* by rank in the pool; -1: none */
+    int32_t *member_of;   /* by rank in the pool; -1: none */
+    const int32_t *ranks; /* [size] how messages call the members; NULL: by their numbers */
 };
 
 static inline mst_team_member *mst_team_self(mst_team *team, const muster_worker *worker) {

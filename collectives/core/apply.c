@@ -139,7 +139,7 @@ static muster_status buckets_differ(const mst_apply_offer *a, const mst_apply_of
 
 static muster_status tables_differ(const muster_communicator *communicator, const mst_view *view, int32_t rank) {
     const mst_apply_offer *a = mst_view_offer(view, 0), *b = mst_view_offer(view, rank);
-    char zero[MST_RANK_TEXT], other[MST_RANK_TEXT];
+    char zero[MST_MEMBER_TEXT], other[MST_MEMBER_TEXT];
     mst_member_text(communicator, 0, zero);
     mst_member_text(communicator, rank, other);
     if (a->segment_count != b->segment_count)

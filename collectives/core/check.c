@@ -77,13 +77,13 @@ static int64_t compared_count(const mst_request *r) {
     }
 }
 
-enum { REQUEST_TEXT = 160 };
+enum { REQUEST_TEXT = 320 };
 /* Describes a request for messages, such as "all_reduce sum of 12 f32". The request lies in a flag
  * line or in the array of a group. Returns text. */
 static const char *request_text(const muster_communicator *communicator, const mst_request *r, char text[REQUEST_TEXT]) {
     const mst_momentum *momentum = mst_request_momentum(r);
     const char *name = momentum ? "all_reduce_momentum" : mst_collective_name(r->collective), *dtype = muster_dtype_name(r->dtype);
-    char reduction[16] = "", root[80] = "", count[32] = "", member[MST_RANK_TEXT];
+    char reduction[16] = "", root[MST_MEMBER_TEXT + 16] = "", count[32] = "", member[MST_MEMBER_TEXT];
     if (r->reduction) snprintf(reduction, sizeof reduction, " %s", mst_reduction_name(r->reduction));
     if (r->collective == MST_REDUCE || r->collective == MST_GATHER)
         snprintf(root, sizeof root, " to %s", mst_member_text(communicator, r->root, member));
@@ -116,7 +116,7 @@ static muster_status check_sum(const muster_communicator *communicator, const ms
     int64_t sum = 0;
     for (int32_t r = 0; r < view->size; r++) sum += of_inputs ? view->requests[r]->input_count : view->requests[r]->output_count;
     if (sum == total) return MUSTER_OK;
-    char member[MST_RANK_TEXT];
+    char member[MST_MEMBER_TEXT];
     return mst_error(MUSTER_SHAPE_MISMATCH, "%s: %s of %s: expected %lld elements, the sum of all ranks' %ss, received %lld",
                      mst_request_function(view->requests[0]), what, mst_member_text(communicator, owner, member), (long long)sum,
                      of_inputs ? "input" : "output", (long long)total);
@@ -128,7 +128,7 @@ static muster_status check_in_place(const muster_communicator *communicator, con
     const mst_request *q = view->requests[r];
     int64_t expected = offset * muster_dtype_size(q->dtype);
     if (q->place == 0 || q->place - 1 == expected) return MUSTER_OK;
-    char member[MST_RANK_TEXT];
+    char member[MST_MEMBER_TEXT];
     return mst_error(MUSTER_INVALID_ARGUMENT, "%s: in place on %s: expected its part to begin at byte %lld, received byte %lld",
                      mst_request_function(q), mst_member_text(communicator, r, member), (long long)expected, (long long)(q->place - 1));
 }
@@ -153,7 +153,7 @@ muster_status mst_check_heads(const muster_communicator *communicator, const mst
     const mst_request *first = view->requests[0];
     for (int32_t r = 1; r < view->size; r++) {
         if (__builtin_expect(same_head(first, view->requests[r]), 1)) continue;
-        char here[REQUEST_TEXT], there[REQUEST_TEXT], one[MST_RANK_TEXT], zero[MST_RANK_TEXT];
+        char here[REQUEST_TEXT], there[REQUEST_TEXT], one[MST_MEMBER_TEXT], zero[MST_MEMBER_TEXT];
         return mst_error(MUSTER_INVALID_ARGUMENT, "%s: collective mismatch: %s %s %s, %s %s %s",
                          mst_request_function(first->collective == MST_END_OF_BODY ? view->requests[r] : first),
                          mst_member_text(communicator, r, one), verb_of(view->requests[r]),
@@ -189,7 +189,7 @@ muster_status mst_check_counts(const muster_communicator *communicator, const ms
         for (int32_t to = 0; to < view->size; to++) {
             int64_t sent = view->requests[from]->send_counts[to], expected = view->requests[to]->recv_counts[from];
             if (sent == expected) continue;
-            char sender[MST_RANK_TEXT], receiver[MST_RANK_TEXT];
+            char sender[MST_MEMBER_TEXT], receiver[MST_MEMBER_TEXT];
             return mst_error(MUSTER_SHAPE_MISMATCH,
                              "muster_worker_all_to_all_uneven: %s sends %lld elements to %s, which expects %lld from it",
                              mst_member_text(communicator, from, sender), (long long)sent, mst_member_text(communicator, to, receiver),

@@ -1,4 +1,5 @@
 /* The life of a communicator. */
+#include "nodes/nodes_impl.h"
 #include "rendezvous_private.h"
 
 #include <stdio.h>
@@ -43,20 +44,26 @@ static muster_status make_parts(const char *where, muster_communicator *made, co
 }
 
 muster_status mst_communicator_make(const char *where, mst_pool *pool, const int32_t *ranks, int32_t size, muster_communicator *parent,
-                                    mst_forced forced, muster_communicator **communicator) {
+                                    mst_forced forced, mst_rank_span *span, muster_communicator **communicator) {
     muster_communicator *made = mst_alloc(sizeof *made);
     if (!made) return mst_out_of_memory(where, sizeof *made);
     made->size = size;
     made->pool = pool;
     made->forced = forced;
+    made->span = span;
     made->world = parent ? parent->world : made;
     atomic_init(&made->users, size);
     pthread_mutex_init(&made->lock, NULL);
     muster_status status = make_parts(where, made, ranks);
     if (status == MUSTER_OK && parent) status = mst_transport_create_all(where, made, parent);
     if (status != MUSTER_OK) {
+        made->span = NULL;
         mst_communicator_free(made);
         return status;
+    }
+    if (span) {
+        mst_team_name_members(made->team, span->ranks);
+        mst_team_name_members(span->local->team, span->ranks);
     }
     *communicator = made;
     return MUSTER_OK;
@@ -77,6 +84,8 @@ void mst_communicator_free(muster_communicator *communicator) {
         mst_communicator_free(part);
     }
     mst_transport_destroy_all(communicator);
+    if (communicator->span && communicator->span->local != communicator->world) mst_communicator_free(communicator->span->local);
+    mst_rank_span_free(communicator->span);
     mst_free(communicator->workers);
     for (int32_t r = 0; communicator->members && r < communicator->size; r++) free_member(&communicator->members[r]);
     mst_team_destroy(communicator->team);
@@ -93,7 +102,7 @@ static muster_status make_world(mst_pool *pool, mst_forced forced, muster_commun
     int32_t *ranks = mst_alloc((size_t)size * sizeof *ranks);
     if (!ranks) return mst_out_of_memory(opening, (int64_t)size * 4);
     for (int32_t r = 0; r < size; r++) ranks[r] = r;
-    muster_status status = mst_communicator_make(opening, pool, ranks, size, NULL, forced, world);
+    muster_status status = mst_communicator_make(opening, pool, ranks, size, NULL, forced, NULL, world);
     mst_free(ranks);
     return status;
 }
@@ -103,14 +112,32 @@ static muster_status make_alone(muster_communicator *world) {
     world->alone = world;
     if (world->size == 1) return MUSTER_OK;
     muster_communicator *alone;
-    MUSTER_TRY(mst_communicator_make(opening, world->pool, &zero, 1, world, world->forced, &alone));
+    MUSTER_TRY(mst_communicator_make(opening, world->pool, &zero, 1, world, world->forced, NULL, &alone));
     alone->alone = alone;
     world->alone = alone;
     return MUSTER_OK;
 }
 
+/* The communicator of the workers of all processes. */
+static muster_status make_whole(muster_communicator *world, mst_nodes *nodes, mst_forced forced) {
+    const int32_t total = mst_nodes_total(nodes);
+    mst_rank_span *span = NULL;
+    int32_t *ranks = mst_alloc((size_t)total * sizeof *ranks);
+    if (!ranks) return mst_out_of_memory(opening, (int64_t)total * 4);
+    for (int32_t r = 0; r < total; r++) ranks[r] = r;
+    muster_status status = mst_rank_span_make(opening, nodes, MST_SPAN_WORLD_LANE, ranks, total, &span);
+    if (status == MUSTER_OK) {
+        span->local = world;
+        status = mst_communicator_make(opening, world->pool, ranks, world->size, world, forced, span, &world->whole);
+    }
+    if (status != MUSTER_OK) mst_rank_span_free(span);
+    mst_free(ranks);
+    return status;
+}
+
 static muster_status set_slots(muster_communicator *world) {
     const size_t bytes = (size_t)world->size * sizeof *world->workers;
+    world->whole = world;
     world->workers = mst_alloc(bytes);
     if (!world->workers) return mst_out_of_memory(opening, (int64_t)bytes);
     for (int32_t r = 0; r < world->size; r++) {
@@ -120,31 +147,37 @@ static muster_status set_slots(muster_communicator *world) {
     return MUSTER_OK;
 }
 
-static muster_status open_world(muster_communicator *world) {
+static muster_status open_world(muster_communicator *world, mst_nodes *nodes, mst_forced between) {
     MUSTER_TRY(mst_thresholds_find(mst_member_device(world, 0), &world->thresholds));
     MUSTER_TRY(set_slots(world));
     MUSTER_TRY(mst_transport_open_all(world));
     MUSTER_TRY(mst_transport_create_all(opening, world, NULL));
     MUSTER_TRY(mst_transport_check_forced(world));
-    return make_alone(world);
+    MUSTER_TRY(make_alone(world));
+    return nodes ? make_whole(world, nodes, between) : MUSTER_OK;
 }
 
 static void close_world(muster_communicator *world) {
     for (int32_t r = 0; r < world->size; r++) mst_pool_worker(world->pool, r)->slots[MST_SLOT_COLLECTIVES] = NULL;
     mst_transport_close_all(world);
+    if (world->whole != world) mst_communicator_free(world->whole);
     if (world->alone != world) mst_communicator_free(world->alone);
     mst_communicator_free(world);
 }
 
 muster_status mst_communicator_create(mst_pool *pool, const mst_communicator_options *options, muster_communicator **communicator) {
-    mst_forced forced;
+    mst_forced forced, between = {.transport = NULL};
     muster_communicator *world;
     MUSTER_TRY(mst_transport_find(options && options->algorithm ? options->algorithm : getenv("MUSTER_COLLECTIVE_ALGORITHM"), &forced));
+    if (forced.transport == &mst_transport_nodes) { /* names of what goes on between processes bind nothing inside of one */
+        between = forced;
+        forced = (mst_forced){.transport = NULL};
+    }
     MUSTER_TRY(make_world(pool, forced, &world));
     world->fixed_order = options && options->fixed_order;
     world->stream_bytes = options ? options->stream_bytes : 0;
     world->nccl_create_ns = options && options->nccl_create_ns ? options->nccl_create_ns : NCCL_CREATE_NS;
-    muster_status status = open_world(world);
+    muster_status status = open_world(world, options ? options->nodes : NULL, between);
     if (status != MUSTER_OK) {
         char message[MST_MESSAGE_SIZE];
         mst_error_save(message);
@@ -171,19 +204,25 @@ void mst_communicator_ready(muster_communicator *communicator) {
 
 muster_communicator *mst_worker_communicator(const muster_worker *worker) {
     muster_communicator *world = mst_collectives_of(worker)->world;
+    if (__builtin_expect(world->whole != world, 0)) return mst_worker_is_single(worker) ? world->alone : world->whole;
+    return worker->size == 1 ? world->alone : world;
+}
+
+muster_communicator *mst_worker_neighbours(const muster_worker *worker) {
+    muster_communicator *world = mst_collectives_of(worker)->world;
     return worker->size == 1 ? world->alone : world;
 }
 
 muster_status mst_communicator_run(muster_communicator *communicator, muster_worker *worker, mst_request *requests, int32_t count) {
     if (worker->device->work_queue == MST_QUEUE_COMPUTE) MUSTER_TRY(mst_device_exchange_end(worker->device));
-    if (communicator->size == 1) return mst_single_run(communicator, worker, requests, count);
+    if (communicator->size == 1 && !communicator->span) return mst_single_run(communicator, worker, requests, count);
     if (__builtin_expect(count == 1 && !mst_request_is_message(requests), 1))
         return mst_rendezvous_run(communicator, worker, requests, NULL, 1);
     return mst_batch_run(communicator, worker, requests, count);
 }
 
 muster_status mst_worker_reserve(muster_worker *worker, int64_t bytes) {
-    muster_communicator *communicator = mst_worker_communicator(worker);
+    muster_communicator *communicator = mst_worker_neighbours(worker);
     for (int32_t t = 0; mst_worker_reserves(worker) && t < MST_TRANSPORT_COUNT; t++) {
         const mst_transport *transport = mst_transport_at(t);
         if (transport->reserve && communicator->state[t]) MUSTER_TRY(transport->reserve(communicator, worker, bytes));
@@ -192,7 +231,7 @@ muster_status mst_worker_reserve(muster_worker *worker, int64_t bytes) {
 }
 
 muster_status mst_worker_reserve_apply(muster_worker *worker, const mst_apply_layout *layout, int64_t length) {
-    muster_communicator *communicator = mst_worker_communicator(worker);
+    muster_communicator *communicator = mst_worker_neighbours(worker);
     const mst_apply_offer offer = {.phase = MST_APPLY_WHOLE, .bucket = MST_APPLY_ALL_BUCKETS, .layout = *layout, .length = length};
     const mst_request request = {.collective = MST_ALL_REDUCE_APPLY,
                                  .dtype = (uint8_t)layout->dtype,

@@ -48,10 +48,13 @@ muster_status mst_batch_run(muster_communicator *communicator, muster_worker *wo
     if (count == 1 && !mst_request_is_message(requests)) return mst_rendezvous_run(communicator, worker, requests, NULL, 1);
     MUSTER_TRY(mst_refuse_aborted(communicator, worker, count == 1 ? mst_request_function(requests) : "muster_worker_group_end"));
     MUSTER_TRY(mst_messages_check(communicator, worker, requests, count));
+    const mst_transport *between = communicator->span ? communicator->exclusive[MST_GROUP] : NULL;
+    if (count == 1 && between) return between->message(communicator, worker, requests);
     if (count == 1) return mst_message_run(communicator, worker, requests);
     mst_request *sorted = requests + MST_GROUP_REQUESTS, *array = sorted + MST_GROUP_REQUESTS;
     int32_t collectives = sort_requests(requests, sorted, count);
     if (collectives == count) return mst_rendezvous_run(communicator, worker, sorted, array, count);
+    if (between) return between->group(communicator, worker, sorted, array, collectives, sorted + collectives, count - collectives);
     muster_status status = mst_messages_post(communicator, worker, sorted + collectives, count - collectives);
     if (status == MUSTER_OK && collectives > 0) status = mst_rendezvous_run(communicator, worker, sorted, array, collectives);
     if (status == MUSTER_OK) status = mst_messages_receive(communicator, worker, sorted + collectives, count - collectives);

@@ -63,7 +63,7 @@ static muster_status send_one(const mst_mail *m, const mst_request *request) {
 /* ---- receiving ---- */
 
 static muster_status refuse(const mst_mail *m, int32_t from, const mst_request *wanted, const mst_message *offered) {
-    char own_name[MST_RANK_TEXT], sender[MST_RANK_TEXT];
+    char own_name[MST_MEMBER_TEXT], sender[MST_MEMBER_TEXT];
     return mst_error(MUSTER_INVALID_ARGUMENT,
                      "muster_worker_recv: %s expected %lld %s with tag %lld from %s, which waits to send %lld %s with tag %lld",
                      mst_member_text(m->communicator, m->rank, own_name), (long long)wanted->output_count, muster_dtype_name(wanted->dtype),
@@ -179,13 +179,13 @@ static muster_status check_pair(const mst_request *sent, const mst_request *rece
  * would wait for ever. */
 muster_status mst_messages_check(const muster_communicator *communicator, const muster_worker *worker, const mst_request *requests,
                                  int32_t count) {
-    int32_t rank = mst_communicator_rank(communicator, worker);
+    int32_t rank = mst_communicator_public(communicator, mst_communicator_rank(communicator, worker));
     for (int32_t i = 0; i < count; i++) {
         const mst_request *request = &requests[i];
         if (!to_itself(request, rank)) continue;
         const mst_request *partner = partner_of(requests, count, request, rank);
         bool sends = request->collective == MST_SEND;
-        char own_name[MST_RANK_TEXT];
+        char own_name[MST_MEMBER_TEXT];
         if (!partner)
             return mst_error(MUSTER_INVALID_ARGUMENT,
                              "%s: %s: expected a %s with tag %lld in the same group, since it is a message to itself, received none",

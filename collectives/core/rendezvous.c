@@ -59,6 +59,7 @@ mst_view mst_batch_view(const mst_batch *b, int32_t item) {
 }
 
 static muster_status check(const mst_batch *b) {
+    if (b->communicator->span) return MUSTER_OK; /* the transport checks the requests of all processes */
     if (b->count == 1) return mst_check_counts(b->communicator, &b->view);
     for (int32_t i = 0; i < b->count; i++) {
         mst_view view = mst_batch_view(b, i);
@@ -158,7 +159,8 @@ static muster_status arrive_and_serve(mst_batch *b, const mst_transport *exclusi
     /* members that have seen all arrivals may already be at work */
     if (__builtin_expect(status != MUSTER_OK, 0)) return leave(b, status);
     b->view = view_of_lines(b);
-    MUSTER_TRY(mst_check_heads(b->communicator, &b->view)); /* all members get the same answer, so none begins */
+    if (!b->communicator->span)
+        MUSTER_TRY(mst_check_heads(b->communicator, &b->view)); /* all members get the same answer, so none begins */
     if (!exclusive) return serve_shared(b, again);
     MUSTER_TRY(serve_alone(b, exclusive));
     return exclusive->finish ? exclusive->finish(b) : MUSTER_OK;

@@ -34,9 +34,26 @@ muster_status mst_messages_post(muster_communicator *communicator, muster_worker
 muster_status mst_messages_receive(muster_communicator *communicator, muster_worker *worker, mst_request *requests, int32_t count);
 muster_status mst_messages_finish(muster_communicator *communicator, muster_worker *worker, muster_status status);
 
-/* communicator.c. ranks[size] are ranks in the pool. The world has no parent (NULL). */
+/* split.c, for a transport that splits itself: the last rendezvous of a split, in which the leaders
+ * hand out the parts that they have made. leader: the rank of this member's leader, and `made` its
+ * part (NULL: another rank leads). prepared: what this member has come to so far. Frees the part
+ * unless all members of this process get it. */
+muster_status mst_split_hand_out(muster_communicator *communicator, muster_worker *worker, int32_t color, int32_t leader,
+                                 muster_communicator *made, muster_status prepared, muster_communicator **part);
+
+/* communicator.c. ranks[size] are ranks in the pool. The world has no parent (NULL). span: NULL, or
+ * where the members are, of which ranks[size] are those of this process; the communicator gets it
+ * on success. */
 muster_status mst_communicator_make(const char *where, mst_pool *pool, const int32_t *ranks, int32_t size, muster_communicator *parent,
-                                    mst_forced forced, muster_communicator **communicator);
+                                    mst_forced forced, mst_rank_span *span, muster_communicator **communicator);
 void mst_communicator_free(muster_communicator *communicator);
+
+/* span.c. workers[size]: the members' ranks in the runtime, in the order of their ranks here. At
+ * least one member is in this process. *made is freed by mst_rank_span_free, which accepts NULL; its
+ * `local` belongs to the caller. mst_rank_span_count: how many processes have these workers. */
+muster_status mst_rank_span_make(const char *where, struct mst_nodes *nodes, int32_t lane, const int32_t *workers, int32_t size,
+                                 mst_rank_span **made);
+void mst_rank_span_free(mst_rank_span *span);
+int32_t mst_rank_span_count(const struct mst_nodes *nodes, const int32_t *workers, int32_t size);
 
 #endif

@@ -94,7 +94,7 @@ static muster_status create_part(muster_communicator *communicator, const int32_
     int32_t *ranks = mst_alloc((size_t)count * sizeof *ranks);
     if (!ranks) return mst_out_of_memory(where, (int64_t)count * 4);
     for (int32_t r = 0; r < count; r++) ranks[r] = communicator->members[members[r]].rank;
-    muster_status status = mst_communicator_make(where, communicator->pool, ranks, count, communicator, communicator->forced, part);
+    muster_status status = mst_communicator_make(where, communicator->pool, ranks, count, communicator, communicator->forced, NULL, part);
     mst_free(ranks);
     return status;
 }
@@ -205,6 +205,16 @@ static muster_status take(muster_communicator *communicator, muster_worker *work
                      mst_team_rank_text(communicator->team, worker->rank, own_name));
 }
 
+muster_status mst_split_hand_out(muster_communicator *communicator, muster_worker *worker, int32_t color, int32_t leader,
+                                 muster_communicator *made, muster_status prepared, muster_communicator **part) {
+    static const joined none = {.by_transport = {NULL}};
+    const mst_request request = {.collective = MST_SPLIT, .reduction = SECOND, .root = color, .input = made};
+    uint64_t tag;
+    const muster_status status = prepared == MUSTER_OK ? hold_rendezvous(communicator, worker, request, &tag) : prepared;
+    if (prepared != MUSTER_OK) tag = mst_team_tag(communicator->team, worker);
+    return color >= 0 ? take(communicator, worker, leader, tag, made, &none, status, part) : status;
+}
+
 /* In the first rendezvous all ranks exchange color and key; in the last one the leaders hand out
  * the parts that they have created. */
 static muster_status split(muster_communicator *communicator, muster_worker *worker, int32_t color, int32_t key,
@@ -230,7 +240,9 @@ muster_status mst_communicator_split(muster_communicator *communicator, muster_w
                                      muster_communicator **part) {
     MUSTER_TRY(mst_refuse_aborted(communicator, worker, where));
     uint64_t event = mst_record_begin(&worker->recorder, MST_EVENT_COLLECTIVE, name, worker->sequence + 1, 0);
-    muster_status status = split(communicator, worker, color, key, part);
+    const mst_transport *transport = communicator->exclusive[MST_SPLIT];
+    muster_status status =
+        communicator->span ? transport->split(communicator, worker, color, key, part) : split(communicator, worker, color, key, part);
     mst_record_end(&worker->recorder, event);
     return status;
 }

@@ -159,7 +159,8 @@ static const mst_message_table *messages_for(const muster_communicator *communic
 }
 
 muster_status mst_transport_create_all(const char *where, muster_communicator *communicator, const muster_communicator *parent) {
-    for (int32_t t = 0; t < MST_TRANSPORT_COUNT; t++) MUSTER_TRY(transports[t]->create(where, communicator, parent));
+    for (int32_t t = 0; t < MST_TRANSPORT_COUNT; t++)
+        if (transports[t]->spans == (communicator->span != NULL)) MUSTER_TRY(transports[t]->create(where, communicator, parent));
     communicator->shared_count = 0;
     for (int32_t t = 0; t < MST_TRANSPORT_COUNT; t++)
         if (transports[t]->sharing && may_serve(communicator, transports[t]))

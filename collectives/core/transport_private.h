@@ -92,6 +92,7 @@ struct mst_transport {
      * transports that do so. false: an exclusive transport, which serves a rendezvous alone and may
      * offer copies. */
     bool sharing;
+    bool spans;  /* it serves communicators over several processes, which the others do not */
     bool costly; /* not opened if another transport is requested by name */
     /* The name of algorithm 0, 1, ...; NULL after the last one. Users request these algorithms by
      * name, and not the transport. */
@@ -143,6 +144,13 @@ struct mst_transport {
     /* The same for an all_reduce_apply with the counts, dtype and shards of this request. An
      * exclusive transport has it, and a sharing one that takes memory for it. */
     muster_status (*reserve_apply)(muster_communicator *communicator, muster_worker *worker, const mst_request *request);
+    /* Of a transport that spans processes: a split; a message outside of a group; and a group with
+     * messages, whose collectives array[collective_count] serves, as in mst_rendezvous_run. */
+    muster_status (*split)(muster_communicator *communicator, muster_worker *worker, int32_t color, int32_t key,
+                           muster_communicator **part);
+    muster_status (*message)(muster_communicator *communicator, muster_worker *worker, const mst_request *request);
+    muster_status (*group)(muster_communicator *communicator, muster_worker *worker, mst_request *collectives, mst_request *array,
+                           int32_t collective_count, const mst_request *messages, int32_t count);
     const mst_message_table *messages; /* NULL: this transport does not move messages */
 };
 

@@ -14,6 +14,8 @@ static inline mst_host_member *mst_staged_members(const muster_communicator *com
 muster_status mst_staged_copy_out(muster_worker *worker, void *to_host, const void *from_device, int64_t bytes);
 muster_status mst_staged_copy_in(muster_worker *worker, void *to_device, const void *from_host, int64_t bytes);
 muster_status mst_staged_prepare(mst_batch *batch);
+/* The same by the algorithm `direct`, which offers host tensors themselves. */
+muster_status mst_staged_prepare_direct(mst_batch *batch);
 muster_status mst_staged_run(const mst_batch *batch);
 muster_status mst_staged_finish(const mst_batch *batch);
 

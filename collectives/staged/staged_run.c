@@ -55,18 +55,9 @@ static muster_status offer_velocity(const mst_batch *batch, int32_t i) {
     return mst_staged_copy_out(batch->worker, own_momentum(batch)->velocity, momentum->velocity, bytes);
 }
 
-muster_status mst_staged_prepare(mst_batch *batch) {
+static muster_status offer_all(mst_batch *batch) {
     int64_t staged = 0;
-    if (mst_request_applies(batch->requests)) return mst_staged_apply_prepare(batch);
-    for (int32_t i = 0; i < batch->count; i++) {
-        /* Do not use slots for momentum. With `inline` every rank updates the whole velocity, while
-         * the transports between devices, which may serve the next step, update only the rank's own
-         * segment. */
-        const bool no_slot = batch->count > 1 || mst_request_momentum(&batch->requests[i]);
-        const int32_t algorithm = mst_host_select(batch, i, no_slot);
-        batch->offered[i].algorithm = (uint8_t)algorithm;
-        staged += staged_bytes(batch, i, mst_algorithm_at(algorithm)->offer);
-    }
+    for (int32_t i = 0; i < batch->count; i++) staged += staged_bytes(batch, i, mst_algorithm_at(batch->offered[i].algorithm)->offer);
     if (staged > 0) MUSTER_TRY(mst_staging_begin(staging_of(batch), staged));
     for (int32_t i = 0; i < batch->count; i++) {
         MUSTER_TRY(offer_input(batch, i, mst_algorithm_at(batch->offered[i].algorithm)->offer));
@@ -74,6 +65,26 @@ muster_status mst_staged_prepare(mst_batch *batch) {
         MUSTER_TRY(offer_velocity(batch, i));
     }
     return MUSTER_OK;
+}
+
+muster_status mst_staged_prepare(mst_batch *batch) {
+    if (mst_request_applies(batch->requests)) return mst_staged_apply_prepare(batch);
+    for (int32_t i = 0; i < batch->count; i++) {
+        /* Do not use slots for momentum. With `inline` every rank updates the whole velocity, while
+         * the transports between devices, which may serve the next step, update only the rank's own
+         * segment. */
+        const bool no_slot = batch->count > 1 || mst_request_momentum(&batch->requests[i]);
+        batch->offered[i].algorithm = (uint8_t)mst_host_select(batch, i, no_slot);
+    }
+    return offer_all(batch);
+}
+
+muster_status mst_staged_prepare_direct(mst_batch *batch) {
+    for (int32_t i = 0; i < batch->count; i++) {
+        const bool copies = mst_request_overwrites_input(&batch->requests[i]);
+        batch->offered[i].algorithm = copies ? MST_ALGORITHM_reference : MST_ALGORITHM_direct;
+    }
+    return offer_all(batch);
 }
 
 muster_status mst_staged_run(const mst_batch *batch) {

@@ -187,8 +187,10 @@ static muster_status open_workers(muster_runtime *runtime, const muster_runtime_
     MUSTER_TRY(mst_runtime_check_shards(options, runtime->total, runtime->logical_shards));
     const mst_pool_options settings = pool_options(runtime, options);
     MUSTER_TRY(mst_pool_create(&settings, runtime->devices, runtime->size, &runtime->pool));
-    const mst_communicator_options ways = {
-        .algorithm = options->collective_algorithm, .fixed_order = runtime->logical_shards > 0, .stream_bytes = options->stream_bytes};
+    const mst_communicator_options ways = {.algorithm = options->collective_algorithm,
+                                           .fixed_order = runtime->logical_shards > 0,
+                                           .stream_bytes = options->stream_bytes,
+                                           .nodes = runtime->nodes};
     const muster_status status = mst_communicator_create(runtime->pool, &ways, &runtime->communicator);
     mst_runtime_log_notices(runtime);
     MUSTER_TRY(status);

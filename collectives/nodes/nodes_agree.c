@@ -1,0 +1,155 @@
+/* The leaders of the processes tell each other what all ranks request, so that all come to the same
+ * answer whether the requests match. */
+#include "nodes_transport_private.h"
+
+/* ---- records ---- */
+
+static mst_nodes_record record_of(const mst_request *r) {
+    mst_nodes_record record = {.collective = r->collective,
+                               .reduction = r->reduction,
+                               .dtype = r->dtype,
+                               .input = r->input != NULL,
+                               .output = r->output != NULL,
+                               .momentum = mst_request_momentum(r) != NULL,
+                               .uneven = mst_request_is_uneven(r),
+                               .root = r->root,
+                               .input_count = r->input_count,
+                               .output_count = r->output_count};
+    if (!record.uneven) memcpy(&record.number, &r->tag, sizeof record.number);
+    if (record.momentum) record.beta = mst_request_momentum(r)->beta;
+    return record;
+}
+
+/* A request of another process. Its addresses only say that there is memory. */
+static mst_request request_of(const mst_nodes_record *record, mst_momentum *momentum) {
+    static int64_t there;
+    mst_request r = {.collective = record->collective,
+                     .reduction = record->reduction,
+                     .dtype = record->dtype,
+                     .root = record->root,
+                     .input_count = record->input_count,
+                     .output_count = record->output_count,
+                     .input = record->input ? &there : NULL,
+                     .output = record->output ? &there : NULL};
+    memcpy(&r.tag, &record->number, sizeof r.tag);
+    if (record->uneven) r.send_counts = r.recv_counts = &there; /* gather_counts replaces them */
+    if (!record->momentum) return r;
+    *momentum = (mst_momentum){.beta = record->beta};
+    r.momentum = momentum;
+    return r;
+}
+
+/* What the member of this process offers as item `item`; head: what its flag line holds. */
+static const mst_request *offered(const mst_batch *batch, int32_t member, int32_t item, bool head) {
+    const mst_request *line = (const mst_request *)mst_team_flag_line(batch->communicator->team, member, batch->tag)->payload;
+    return head || batch->count == 1 ? line : (const mst_request *)line->input + item;
+}
+
+/* ---- the requests of all ranks ---- */
+
+static muster_status make_room(mst_nodes_state *state, int32_t items) {
+    const mst_rank_span *span = state->span;
+    const int64_t all = (int64_t)items * span->size, mine = (int64_t)items * span->most * (int64_t)sizeof(mst_nodes_record);
+    MUSTER_TRY(mst_nodes_grow(&state->records, mine));
+    MUSTER_TRY(mst_nodes_grow(&state->gathered, mine * span->processes));
+    MUSTER_TRY(mst_nodes_grow(&state->requests, all * (int64_t)sizeof(mst_request)));
+    MUSTER_TRY(mst_nodes_grow(&state->momenta, all * (int64_t)sizeof(mst_momentum)));
+    return mst_nodes_grow(&state->pointers, all * (int64_t)sizeof(mst_request *));
+}
+
+/* Fills `requests` and `pointers` of all items. */
+static muster_status gather_requests(mst_nodes_state *state, const mst_batch *batch, int32_t items, bool heads) {
+    const mst_rank_span *span = state->span;
+    MUSTER_TRY(make_room(state, items));
+    mst_nodes_record *mine = state->records.at, *all = state->gathered.at;
+    const int64_t block = (int64_t)items * span->most;
+    memset(mine, 0, (size_t)block * sizeof *mine);
+    for (int32_t i = 0; i < items; i++)
+        for (int32_t m = 0; m < batch->communicator->size; m++) mine[(int64_t)i * span->most + m] = record_of(offered(batch, m, i, heads));
+    MUSTER_TRY(mst_nodes_share(state, batch->worker, batch->function, mine, block * (int64_t)sizeof *mine, all));
+    mst_request *requests = state->requests.at;
+    const mst_request **pointers = state->pointers.at;
+    mst_momentum *momenta = state->momenta.at;
+    for (int32_t i = 0; i < items; i++)
+        for (int32_t r = 0; r < span->size; r++) {
+            const int64_t at = (int64_t)i * span->size + r;
+            const int32_t p = span->process_of[r], m = span->index_of[r];
+            requests[at] =
+                p == span->own ? *offered(batch, m, i, heads) : request_of(&all[p * block + (int64_t)i * span->most + m], &momenta[at]);
+            pointers[at] = &requests[at];
+        }
+    return MUSTER_OK;
+}
+
+/* ---- the counts of an uneven all_to_all ---- */
+
+static int32_t uneven_items(const mst_nodes_state *state, int32_t items) {
+    const mst_request *requests = state->requests.at;
+    int32_t count = 0;
+    for (int32_t i = 0; i < items; i++) count += mst_request_is_uneven(&requests[(int64_t)i * state->span->size]);
+    return count;
+}
+
+/* Each rank brings, for each such item, how much it sends to and receives from every rank. */
+static muster_status gather_counts(mst_nodes_state *state, const mst_batch *batch, int32_t items) {
+    const mst_rank_span *span = state->span;
+    const int64_t size = span->size, pair = 2 * size, uneven = uneven_items(state, items), block = uneven * span->most * pair;
+    if (uneven == 0) return MUSTER_OK;
+    MUSTER_TRY(mst_nodes_grow(&state->counts, block * 8));
+    MUSTER_TRY(mst_nodes_grow(&state->gathered_counts, block * 8 * span->processes));
+    int64_t *mine = state->counts.at, *all = state->gathered_counts.at, u = 0;
+    mst_request *requests = state->requests.at;
+    memset(mine, 0, (size_t)block * 8);
+    for (int32_t i = 0; i < items; i++) {
+        if (!mst_request_is_uneven(&requests[i * size])) continue;
+        for (int32_t m = 0; m < batch->communicator->size; m++) {
+            int64_t *to = mine + (u * span->most + m) * pair;
+            const mst_request *r = offered(batch, m, i, false);
+            memcpy(to, r->send_counts, (size_t)size * 8);
+            memcpy(to + size, r->recv_counts, (size_t)size * 8);
+        }
+        u++;
+    }
+    MUSTER_TRY(mst_nodes_share(state, batch->worker, batch->function, mine, block * 8, all));
+    u = 0;
+    for (int32_t i = 0; i < items; i++) {
+        if (!mst_request_is_uneven(&requests[i * size])) continue;
+        for (int32_t r = 0; r < size; r++) {
+            const int64_t *from = all + span->process_of[r] * block + (u * span->most + span->index_of[r]) * pair;
+            requests[i * size + r].send_counts = from;
+            requests[i * size + r].recv_counts = from + size;
+        }
+        u++;
+    }
+    return MUSTER_OK;
+}
+
+/* ---- checks ---- */
+
+static muster_status check_heads(const mst_nodes_state *state, const mst_batch *batch, int32_t items) {
+    for (int32_t i = 0; i < items; i++) {
+        const mst_view view = mst_nodes_view(state, batch, i);
+        MUSTER_TRY(mst_check_heads(batch->communicator, &view));
+    }
+    return MUSTER_OK;
+}
+
+static muster_status check_counts(const mst_nodes_state *state, const mst_batch *batch, int32_t items) {
+    for (int32_t i = 0; i < items; i++) {
+        const mst_view view = mst_nodes_view(state, batch, i);
+        MUSTER_TRY(mst_check_counts(batch->communicator, &view));
+    }
+    return MUSTER_OK;
+}
+
+muster_status mst_nodes_agree(mst_nodes_state *state, const mst_batch *batch) {
+    MUSTER_TRY(gather_requests(state, batch, 1, true));
+    MUSTER_TRY(check_heads(state, batch, 1));
+    if (batch->count > 1) {
+        MUSTER_TRY(gather_requests(state, batch, batch->count, false));
+        MUSTER_TRY(check_heads(state, batch, batch->count));
+    }
+    MUSTER_TRY(gather_counts(state, batch, batch->count));
+    MUSTER_TRY(check_counts(state, batch, batch->count));
+    return mst_nodes_open_buffers(state);
+}

@@ -1,0 +1,72 @@
+/* What a leader does with the wire inside a run: it drives arrivals and moves until they are done. */
+#include "rounds_private.h"
+
+#include "nodes_transport_private.h"
+
+/* ---- waiting ---- */
+
+/* Inside of a sentence a public function is named without its prefix. */
+static const char *short_name(const char *what) {
+    static const char prefix[] = "muster_worker_";
+    return strncmp(what, prefix, sizeof prefix - 1) == 0 ? what + sizeof prefix - 1 : what;
+}
+
+static mst_nodes_wait wait_of(const mst_nodes_state *state, const muster_worker *worker, const char *what) {
+    mst_nodes_wait wait = {.where = what, .spin_ns = mst_pool_settings(worker->pool)->spin_ns};
+    wait.waiter.doing = short_name(what);
+    wait.waiter.lane = state->span->lane;
+    wait.waiter.epoch = mst_nodes_epoch(state->span->nodes);
+    mst_worker_deadlines(worker, &wait.warn_after_ns, &wait.fail_after_ns);
+    return wait;
+}
+
+static bool is_aborted(void *context) { return mst_pool_aborted(context); }
+
+muster_status mst_nodes_drive(mst_nodes_state *state, muster_worker *worker, const char *what) {
+    mst_nodes_wait wait = wait_of(state, worker, what);
+    wait.phase = MST_WAIT_ROUND; /* what has failed elsewhere does not end it */
+    const muster_status status = mst_nodes_wait_run(state->span->nodes, &wait, &state->schedule.machine);
+    state->broken = status != MUSTER_OK;
+    return status;
+}
+
+muster_status mst_nodes_drive_call(mst_nodes_state *state, muster_worker *worker, const char *what, mst_machine *machine) {
+    mst_nodes_wait wait = wait_of(state, worker, what);
+    wait.phase = MST_WAIT_CALL;
+    wait.aborted = is_aborted;
+    wait.context = worker;
+    const muster_status status = mst_nodes_wait_run(state->span->nodes, &wait, machine);
+    if (status == MUSTER_ABORTED && mst_pool_aborted(worker)) return mst_refuse_aborted(state->communicator, worker, what);
+    return status;
+}
+
+/* ---- agreeing ---- */
+
+/* An arrival can be left at any time: what it leaves in the wire is known as stale by its epoch and
+ * its number. */
+static muster_status arrive(mst_nodes_state *state, muster_worker *worker, const char *what, const mst_arrival_input *input) {
+    mst_arrival_begin(&state->arrival, input);
+    return mst_nodes_drive_call(state, worker, what, &state->arrival.machine);
+}
+
+static muster_status share_piece(mst_nodes_state *state, muster_worker *worker, const char *what, const char *mine, int64_t bytes) {
+    const uint64_t epoch = mst_nodes_epoch(state->span->nodes);
+    if (state->broken) return mst_error(MUSTER_BAD_STATE, "%s: an earlier call has left a transfer between processes unfinished", what);
+    if (state->epoch != epoch) state->arrivals = 0;
+    state->epoch = epoch;
+    const mst_arrival_input input = {
+        .epoch = epoch, .sequence = ++state->arrivals, .payload = mine, .payload_bytes = (int32_t)bytes, .matched = true};
+    MUSTER_TRY(arrive(state, worker, what, &input));
+    if (mst_arrival_matches(&state->arrival)) return MUSTER_OK;
+    return mst_error(MUSTER_INTERNAL, "%s: the processes do not bring the same number of bytes", what);
+}
+
+muster_status mst_nodes_share(mst_nodes_state *state, muster_worker *worker, const char *what, const void *mine, int64_t bytes, void *all) {
+    for (int64_t at = 0; at < bytes; at += MST_NODES_PAYLOAD_BYTES) {
+        const int64_t piece = bytes - at < MST_NODES_PAYLOAD_BYTES ? bytes - at : MST_NODES_PAYLOAD_BYTES;
+        MUSTER_TRY(share_piece(state, worker, what, (const char *)mine + at, piece));
+        for (int32_t p = 0; p < state->span->processes; p++)
+            memcpy((char *)all + p * bytes + at, state->arrival.all + p * piece, (size_t)piece);
+    }
+    return MUSTER_OK;
+}

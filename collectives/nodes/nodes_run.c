@@ -1,0 +1,79 @@
+/* Serving a batch over several processes: the leaders agree, then every item moves in steps, in which
+ * the members of a process fill and empty buffers while their leader moves others. */
+#include "nodes_transport_private.h"
+
+/* ---- meetings of the members of this process ---- */
+
+muster_status mst_nodes_conclude(mst_nodes_state *state, muster_status status) {
+    state->outcome = status;
+    if (status != MUSTER_OK) mst_error_save(state->message);
+    return status;
+}
+
+/* Meetings are not counted as collectives of the worker. */
+muster_status mst_nodes_meet(const mst_batch *batch) {
+    const mst_nodes_state *state = mst_nodes_of(batch->communicator);
+    mst_team *team = state->span->local->team;
+    const uint64_t sequence = batch->worker->sequence, tag = mst_team_tag(team, batch->worker);
+    batch->worker->sequence = sequence;
+    mst_team_arrive(team, batch->worker, tag);
+    MUSTER_TRY(mst_team_wait_all(team, batch->worker, tag, batch->function));
+    return state->outcome == MUSTER_OK ? MUSTER_OK : mst_error_restore(state->outcome, state->message);
+}
+
+/* ---- one item ---- */
+
+mst_view mst_nodes_view(const mst_nodes_state *state, const mst_batch *batch, int32_t item) {
+    const mst_request **pointers = state->pointers.at;
+    return (mst_view){
+        .requests = pointers + (int64_t)item * state->span->size, .size = state->span->size, .rank = state->span->ranks[batch->rank]};
+}
+
+static mst_nodes_plan plan_of(const mst_batch *batch, const mst_view *view) {
+    switch (mst_view_own(view)->collective) {
+    case MST_ALL_REDUCE:
+    case MST_ALL_REDUCE_AXPY:
+    case MST_REDUCE:
+    case MST_REDUCE_SCATTER:
+        return mst_nodes_fold_plan(batch, view);
+    case MST_BARRIER:
+        return (mst_nodes_plan){.rounds = 0};
+    default:
+        return mst_nodes_stream_plan(batch, view);
+    }
+}
+
+/* The leader begins the move of the round before, so that it is on its way while the members fill the
+ * next buffer, and then drives it to its end. */
+static muster_status begin_move(mst_nodes_state *state, const mst_batch *batch, const mst_view *view, const mst_nodes_plan *plan,
+                                int64_t round) {
+    mst_nodes_buffer *buffer = &state->buffers[round % MST_NODES_BUFFERS];
+    plan->move(batch, view, round, buffer);
+    MUSTER_TRY(mst_schedule_begin(&state->schedule, &buffer->move));
+    return MUSTER_OK;
+}
+
+static muster_status run_item(mst_nodes_state *state, const mst_batch *batch, int32_t item) {
+    const mst_view view = mst_nodes_view(state, batch, item);
+    const mst_nodes_plan plan = plan_of(batch, &view);
+    for (int64_t step = 0; plan.rounds > 0 && step <= plan.rounds; step++) {
+        const bool moves = step > 0 && mst_nodes_leads(batch);
+        muster_status status = moves ? begin_move(state, batch, &view, &plan, step - 1) : MUSTER_OK;
+        if (step < plan.rounds) plan.fill(batch, &view, step, &state->buffers[step % MST_NODES_BUFFERS]);
+        if (moves && status == MUSTER_OK) status = mst_nodes_drive(state, batch->worker, batch->function);
+        if (moves) mst_nodes_conclude(state, status);
+        MUSTER_TRY(mst_nodes_meet(batch));
+        if (step > 0) plan.drain(batch, &view, step - 1, &state->buffers[(step - 1) % MST_NODES_BUFFERS]);
+    }
+    return MUSTER_OK;
+}
+
+muster_status mst_nodes_run(const mst_batch *batch) {
+    mst_nodes_state *state = mst_nodes_of(batch->communicator);
+    if (mst_nodes_leads(batch)) mst_nodes_conclude(state, mst_nodes_agree(state, batch));
+    MUSTER_TRY(mst_nodes_meet(batch));
+    if (batch->requests->collective == MST_SPLIT) return mst_nodes_split_run(state, batch);
+    for (int32_t i = 0; i < batch->count; i++) MUSTER_TRY(run_item(state, batch, i));
+    if (mst_nodes_leads(batch)) state->served++;
+    return MUSTER_OK;
+}

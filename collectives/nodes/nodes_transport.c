@@ -1,0 +1,117 @@
+/* The transport `nodes`: its table and its state. */
+#include "nodes_mail_private.h"
+#include "nodes_staging_private.h"
+#include "nodes_transport_private.h"
+#include "slabs_private.h"
+
+#include <stdio.h>
+
+muster_status mst_nodes_grow(mst_nodes_memory *memory, int64_t bytes) {
+    if (bytes <= memory->bytes) return MUSTER_OK;
+    void *grown = mst_alloc_uninitialised((size_t)bytes);
+    if (!grown) return mst_out_of_memory("the requests of all processes", bytes);
+    mst_free(memory->at);
+    *memory = (mst_nodes_memory){grown, bytes};
+    return MUSTER_OK;
+}
+
+/* ---- buffers ---- */
+
+/* Two areas and two arrays of counts for each buffer. */
+muster_status mst_nodes_open_buffers(mst_nodes_state *state) {
+    const int64_t arrays = (state->span->processes * (int64_t)sizeof(int64_t) + 63) / 64 * 64;
+    const int64_t each = 2 * (int64_t)MST_NODES_AREA_BYTES + 2 * arrays;
+    if (state->block) return MUSTER_OK;
+    if (!state->prepared) MUSTER_TRY(mst_schedule_prepare(&state->schedule, &state->channel, 0, 0));
+    state->prepared = true;
+    char *next = mst_wire_memory(each * MST_NODES_BUFFERS, &state->block);
+    if (!next) return mst_out_of_memory("the buffers between processes", each * MST_NODES_BUFFERS);
+    state->block_bytes = each * MST_NODES_BUFFERS;
+    for (int32_t i = 0; i < MST_NODES_BUFFERS; i++, next += each) {
+        state->buffers[i].from = next;
+        state->buffers[i].to = next + MST_NODES_AREA_BYTES;
+        state->buffers[i].bytes = (int64_t *)(next + 2 * MST_NODES_AREA_BYTES);
+        state->buffers[i].send_bytes = (int64_t *)(next + 2 * MST_NODES_AREA_BYTES + arrays);
+    }
+    return MUSTER_OK;
+}
+
+/* ---- the state ---- */
+
+static void state_free(mst_nodes_state *state) {
+    mst_nodes_memory *const memories[] = {&state->records, &state->gathered, &state->requests,       &state->pointers,
+                                          &state->momenta, &state->counts,   &state->gathered_counts};
+    mst_wire *wire = state->channel.wire;
+    pthread_mutex_lock(&wire->lock);
+    mst_arrival_close(&state->arrival);
+    pthread_mutex_unlock(&wire->lock);
+    if (state->block) mst_wire_memory_free(state->block, state->block_bytes, mst_schedule_in_flight(&state->schedule));
+    if (state->prepared) mst_schedule_free(&state->schedule);
+    for (size_t i = 0; i < sizeof memories / sizeof *memories; i++) mst_free(memories[i]->at);
+    if (state->mail) mst_nodes_mail_close(state->mail);
+    mst_free(state->mail);
+    mst_free(state->lanes);
+    mst_free(state->made);
+    mst_free(state);
+}
+
+static muster_status nodes_create(const char *where, muster_communicator *communicator, const muster_communicator *parent) {
+    mst_rank_span *span = communicator->span;
+    (void)parent;
+    mst_nodes_state *state = mst_alloc(sizeof *state);
+    if (!state) return mst_out_of_memory(where, sizeof *state);
+    state->span = span;
+    state->communicator = communicator;
+    state->channel =
+        (mst_channel){.wire = span->nodes->wire, .lane = span->lane, .size = span->processes, .rank = span->own, .members = span->numbers};
+    const muster_status status = mst_arrival_open(&state->arrival, &state->channel, MST_NODES_PAYLOAD_BYTES);
+    if (status != MUSTER_OK) return mst_free(state), status;
+    communicator->state[MST_TRANSPORT_nodes] = state;
+    state->lanes = mst_alloc((size_t)span->size * sizeof *state->lanes);
+    state->made = mst_alloc((size_t)communicator->size * sizeof *state->made);
+    if (!state->lanes || !state->made) return mst_out_of_memory(where, communicator->size * (int64_t)sizeof *state->made);
+    state->mail = mst_alloc(sizeof *state->mail);
+    if (!state->mail) return mst_out_of_memory(where, sizeof *state->mail);
+    MUSTER_TRY(mst_nodes_mail_open(state->mail, &state->channel, span));
+    if (!mst_nodes_lanes_of(communicator))
+        MUSTER_TRY(mst_nodes_lanes_open(where, (mst_nodes_lanes **)&communicator->world->open[MST_TRANSPORT_nodes]));
+    return mst_nodes_staging_create(where, communicator);
+}
+
+/* Closing the world ends the table of lanes before the communicators. */
+static void nodes_destroy(muster_communicator *communicator) {
+    mst_nodes_lanes *lanes = mst_nodes_lanes_of(communicator);
+    if (lanes && communicator->span) mst_nodes_lanes_give(lanes, communicator->span->lane);
+    state_free(mst_nodes_of(communicator));
+}
+
+static void nodes_close(muster_communicator *world) { mst_nodes_lanes_close(world->open[MST_TRANSPORT_nodes]); }
+
+/* ---- the table ---- */
+
+static void nodes_describe(const muster_communicator *communicator, char *text, size_t size) {
+    const mst_nodes_state *state = mst_nodes_of(communicator);
+    *text = '\0';
+    if (state) snprintf(text, size, "%d processes", (int)state->span->processes);
+}
+
+static int32_t nodes_bid(const muster_communicator *communicator, const mst_request *request, const mst_view *view) {
+    (void)communicator, (void)view;
+    return mst_request_applies(request) ? 0 : MST_BID_GOOD;
+}
+
+const mst_transport mst_transport_nodes = {.name = "nodes",
+                                           .number = MST_TRANSPORT_nodes,
+                                           .spans = true,
+                                           .describe = nodes_describe,
+                                           .close = nodes_close,
+                                           .create = nodes_create,
+                                           .destroy = nodes_destroy,
+                                           .bid = nodes_bid,
+                                           .prepare = mst_nodes_prepare,
+                                           .run = mst_nodes_run,
+                                           .finish = mst_nodes_finish,
+                                           .reserve = mst_nodes_reserve,
+                                           .split = mst_nodes_split,
+                                           .message = mst_nodes_message,
+                                           .group = mst_nodes_group};

@@ -1,0 +1,139 @@
+/* The transport `nodes`: collectives whose members are in several processes. The members of this
+ * process meet in the rendezvous of core/rendezvous.c, and all of them are in its read section while
+ * one of them, the leader (their rank 0), agrees with the leaders of the other processes, and drives
+ * what travels. They meet in the team of span->local meanwhile. */
+#ifndef MST_NODES_TRANSPORT_PRIVATE_H
+#define MST_NODES_TRANSPORT_PRIVATE_H
+
+#include "arrive_private.h"
+#include "core/rendezvous_private.h"
+#include "nodes_impl.h"
+#include "schedule_private.h"
+
+#include <string.h>
+
+/* The request of a rank as the other processes get it. Of addresses only whether there is one. */
+typedef struct mst_nodes_record {
+    uint8_t collective, reduction, dtype;
+    bool input, output, momentum, uneven;
+    int32_t root;
+    int64_t input_count, output_count;
+    int64_t number; /* the bits of shards, alpha, tag, key or place */
+    double beta;
+} mst_nodes_record;
+
+/* A growing array. */
+typedef struct mst_nodes_memory {
+    void *at;
+    int64_t bytes;
+} mst_nodes_memory;
+
+/* Three buffers take turns: in one step the members fill one of them, the leader moves the one that
+ * was filled before, and the members empty the one that was moved before that. So one meeting per
+ * step is enough. */
+enum { MST_NODES_BUFFERS = 3, MST_NODES_AREA_BYTES = 512 * 1024, MST_NODES_PAYLOAD_BYTES = 4096 };
+typedef struct mst_nodes_buffer {
+    char *from, *to; /* MST_NODES_AREA_BYTES each */
+    mst_move move;
+    int64_t *bytes, *send_bytes; /* [processes] */
+} mst_nodes_buffer;
+
+/* Of one communicator. Between two meetings either the leader writes it or the members read it. */
+typedef struct mst_nodes_state {
+    mst_rank_span *span;
+    muster_communicator *communicator;
+    mst_channel channel;
+    mst_arrival arrival;
+    uint64_t epoch, arrivals; /* those begun on the lane in this epoch */
+    mst_nodes_buffer buffers[MST_NODES_BUFFERS];
+    void *block; /* of the buffers; NULL: not allocated yet */
+    int64_t block_bytes;
+    mst_schedule schedule;
+    bool prepared;
+    bool broken; /* a move has failed: the wire may still use the buffers */
+    /* The requests of all ranks: requests[item * size + rank]; views point there. */
+    mst_nodes_memory records, gathered, requests, pointers, momenta, counts, gathered_counts;
+    /* Of a split in progress: by rank the lane of its part; by member the part that it has made, and
+     * what became of that. */
+    int32_t *lanes;
+    struct mst_nodes_made {
+        muster_communicator *part;
+        muster_status status;
+        char message[MST_MESSAGE_SIZE];
+    } * made;
+    struct mst_nodes_mail *mail;
+    bool again; /* a lane was taken meanwhile by another split */
+    /* What the leader has come to. */
+    muster_status outcome;
+    char message[MST_MESSAGE_SIZE];
+    int64_t served; /* for tests: batches that have come to a good end */
+} mst_nodes_state;
+
+static inline mst_nodes_state *mst_nodes_of(const muster_communicator *communicator) { return communicator->state[MST_TRANSPORT_nodes]; }
+static inline bool mst_nodes_leads(const mst_batch *batch) { return batch->rank == 0; }
+
+/* nodes_transport.c: at least `bytes`; what was there is lost when it grows. */
+muster_status mst_nodes_grow(mst_nodes_memory *memory, int64_t bytes);
+/* Before the first move: only communicators that move something have buffers. */
+muster_status mst_nodes_open_buffers(mst_nodes_state *state);
+
+/* nodes_run.c */
+muster_status mst_nodes_run(const mst_batch *batch);
+/* All members of this process come here; then each returns what the leader has come to. */
+muster_status mst_nodes_meet(const mst_batch *batch);
+/* The leader keeps its outcome for the others. Returns status. */
+muster_status mst_nodes_conclude(mst_nodes_state *state, muster_status status);
+/* The view of item `item` of the batch over all ranks. */
+mst_view mst_nodes_view(const mst_nodes_state *state, const mst_batch *batch, int32_t item);
+
+/* nodes_agree.c, for leaders: the requests of all ranks, and whether they match. */
+muster_status mst_nodes_agree(mst_nodes_state *state, const mst_batch *batch);
+/* all[processes][bytes] becomes what each process brings; the same number of bytes everywhere. Any
+ * number. what: for messages. */
+muster_status mst_nodes_share(mst_nodes_state *state, muster_worker *worker, const char *what, const void *mine, int64_t bytes, void *all);
+/* Drives a move until it is done. Nobody can leave it earlier, because the wire uses the buffers. */
+muster_status mst_nodes_drive(mst_nodes_state *state, muster_worker *worker, const char *what);
+/* Drives another machine, which can be left at any time: when this call has failed, here or in another
+ * process. */
+muster_status mst_nodes_drive_call(mst_nodes_state *state, muster_worker *worker, const char *what, mst_machine *machine);
+/* nodes_messages.c */
+muster_status mst_nodes_message(muster_communicator *communicator, muster_worker *worker, const mst_request *request);
+muster_status mst_nodes_group(muster_communicator *communicator, muster_worker *worker, mst_request *collectives, mst_request *array,
+                              int32_t collective_count, const mst_request *messages, int32_t count);
+
+/* nodes_split.c. mst_nodes_split_run is its part inside of the rendezvous. */
+muster_status mst_nodes_split(muster_communicator *communicator, muster_worker *worker, int32_t color, int32_t key,
+                              muster_communicator **part);
+muster_status mst_nodes_split_run(mst_nodes_state *state, const mst_batch *batch);
+
+/* The lanes of the wire that are in use in this process: of all communicators of a world. Threads:
+ * any. */
+enum { MST_NODES_LANE_WORDS = MST_WIRE_LANES / 64 };
+typedef struct mst_nodes_lanes {
+    pthread_mutex_t lock;
+    uint64_t used[MST_NODES_LANE_WORDS]; /* a bit each */
+} mst_nodes_lanes;
+/* nodes_lanes.c. open: lanes 0 and 1 are in use. */
+muster_status mst_nodes_lanes_open(const char *where, mst_nodes_lanes **lanes);
+void mst_nodes_lanes_close(mst_nodes_lanes *lanes);
+void mst_nodes_lanes_copy(mst_nodes_lanes *lanes, uint64_t used[MST_NODES_LANE_WORDS]);
+/* false: it is in use. */
+bool mst_nodes_lanes_take(mst_nodes_lanes *lanes, int32_t lane);
+void mst_nodes_lanes_give(mst_nodes_lanes *lanes, int32_t lane);
+static inline mst_nodes_lanes *mst_nodes_lanes_of(const muster_communicator *communicator) {
+    return communicator->world->open[MST_TRANSPORT_nodes];
+}
+
+/* How an item is served: in `rounds` steps. fill and drain are called by every member, plan by the
+ * leader, between them. */
+typedef struct mst_nodes_plan {
+    int64_t rounds;
+    void (*fill)(const mst_batch *batch, const mst_view *view, int64_t round, mst_nodes_buffer *buffer);
+    void (*move)(const mst_batch *batch, const mst_view *view, int64_t round, mst_nodes_buffer *buffer);
+    void (*drain)(const mst_batch *batch, const mst_view *view, int64_t round, const mst_nodes_buffer *buffer);
+} mst_nodes_plan;
+/* nodes_fold.c: reductions. nodes_streams.c: collectives that only move. */
+mst_nodes_plan mst_nodes_fold_plan(const mst_batch *batch, const mst_view *view);
+mst_nodes_plan mst_nodes_stream_plan(const mst_batch *batch, const mst_view *view);
+
+#endif
