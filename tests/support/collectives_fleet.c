@@ -94,6 +94,7 @@ bool fleet_step(void *user, int32_t p) {
 
 void fleet_close(fleet *f) {
     for (int32_t p = 0; p < f->plan.size; p++) {
+        f->members[p].schedule.busy = 0; /* nothing arrives any more, so there is nothing to leak on purpose */
         mst_schedule_free(&f->members[p].schedule);
         free(f->members[p].from);
         free(f->members[p].to);
