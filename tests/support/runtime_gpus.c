@@ -15,8 +15,8 @@ muster_status __wrap_muster_runtime_open(const muster_runtime_options *options, 
 muster_status __real_muster_runtime_close(muster_runtime *runtime);
 muster_status __wrap_muster_runtime_close(muster_runtime *runtime);
 
-static int open_runtimes;
-static pid_t process; /* that opens them: a child has what its parent has left open */
+static _Atomic int open_runtimes;
+static _Atomic pid_t process; /* that opens them: a child has what its parent has left open */
 
 /* Of "name:count", else -1. */
 static int count_in(const char *entry, const char *name) {
