@@ -4,11 +4,12 @@
 
 #include <limits.h>
 
-/* {kind, algorithm, most members, least and most bytes, least bytes per member}. Up to 4 KiB the second
- * step of an exchange costs more than the bytes that it saves; an exchange among many sends slices
- * that are too small. */
+/* {kind, algorithm, most members, least and most bytes, least bytes per member}. All values are first
+ * ones. Of two processes on one host (Open MPI 4.1.4, sums of f32), gather took 0.7 us and exchange 0.8
+ * us for 4 bytes, and 2.9 and 1.5 us for 4 KiB; the rest is by calculation. An exchange among many
+ * sends slices that are too small. */
 static const mst_schedule_choice schedule_choices[] = {
-    {MST_MOVE_ALL_REDUCE, MST_MOVE_GATHER_FOLD, INT32_MAX, 0, 4096, 0},
+    {MST_MOVE_ALL_REDUCE, MST_MOVE_GATHER_FOLD, INT32_MAX, 0, 1024, 0},
     {MST_MOVE_ALL_REDUCE, MST_MOVE_EXCHANGE, 16, 0, INT64_MAX, 0},
     {MST_MOVE_ALL_REDUCE, MST_MOVE_EXCHANGE, INT32_MAX, 0, INT64_MAX, 65536},
     {MST_MOVE_ALL_REDUCE, MST_MOVE_CHAIN, INT32_MAX, 0, INT64_MAX, 0},

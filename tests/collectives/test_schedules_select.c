@@ -11,10 +11,8 @@ static void test_automatic(void **state) {
         int64_t count;
         mst_move_algorithm expected;
     } rows[] = {
-        {MST_MOVE_ALL_REDUCE, 1024, MST_MOVE_GATHER_FOLD},
-        {MST_MOVE_ALL_REDUCE, 1025, MST_MOVE_EXCHANGE},
-        {MST_MOVE_REDUCE, 1024, MST_MOVE_GATHER_FOLD},
-        {MST_MOVE_REDUCE, 1025, MST_MOVE_EXCHANGE},
+        {MST_MOVE_ALL_REDUCE, 256, MST_MOVE_GATHER_FOLD}, {MST_MOVE_ALL_REDUCE, 257, MST_MOVE_EXCHANGE},
+        {MST_MOVE_REDUCE, 1024, MST_MOVE_GATHER_FOLD},    {MST_MOVE_REDUCE, 1025, MST_MOVE_EXCHANGE},
         {MST_MOVE_BROADCAST, 5, MST_MOVE_TREE},
     };
     static moves m;
