@@ -88,7 +88,7 @@ typedef struct mst_rank_span {
     int32_t lane;        /* of the wire, for this communicator alone */
     int32_t size;        /* all members */
     int32_t processes;   /* that have members */
-    int32_t own, most;   /* this process among them; the most members of one of them */
+    int32_t here, most;   /* this process among them; the most members of one of them */
     int32_t *numbers;    /* [processes] their numbers in the launch, ascending */
     int32_t *counts;     /* [processes] their members */
     int32_t *process_of; /* [size] in [0, processes) */
@@ -122,7 +122,7 @@ struct muster_communicator {
     muster_communicator *world, *next;
     _Atomic int32_t users; /* members that have not released it */
     /* the world only */
-    muster_communicator *whole;      /* of the workers of all processes; the world itself if there is one process */
+    muster_communicator *global;      /* of the workers of all processes; the world itself if there is one process */
     mst_worker_collectives *workers; /* [size] */
     bool fixed_order;                /* combine floats in rank order only */
     int64_t stream_bytes;            /* of the options */
@@ -197,7 +197,7 @@ typedef struct mst_communicator_options {
 
 /* Creates the communicator of all workers of a pool and sets their slots. options may be NULL.
  * Destroy it between runs; that also destroys the parts that have not been released. With several
- * processes this is the communicator of the workers of this one; its `whole` has those of all. */
+ * processes this is the communicator of the workers of this one; its `global` has those of all. */
 muster_status mst_communicator_create(mst_pool *pool, const mst_communicator_options *options, muster_communicator **communicator);
 void mst_communicator_destroy(muster_communicator *communicator);
 /* Call it between mst_pool_enter and each run, before the deadlines of the run are set. Recovers

@@ -69,7 +69,7 @@ muster_status muster_worker_release(muster_worker *worker, muster_communicator *
     if (!part) return MUSTER_OK; /* the rank joined no part */
     MUSTER_TRY(mst_entrance_open(&e, "muster_worker_release", worker, part));
     const muster_communicator *world = mst_collectives_of(worker)->world;
-    if (part == world || part == world->whole || part == world->alone)
+    if (part == world || part == world->global || part == world->alone)
         return mst_error(MUSTER_INVALID_ARGUMENT, "%s: part: expected one made by muster_worker_split, received that of all workers",
                          e.where);
     MUSTER_TRY(mst_entrance_check_no_group(&e, "part"));

@@ -119,7 +119,7 @@ static muster_status make_alone(muster_communicator *world) {
 }
 
 /* The communicator of the workers of all processes. */
-static muster_status make_whole(muster_communicator *world, mst_nodes *nodes, mst_forced forced) {
+static muster_status make_global(muster_communicator *world, mst_nodes *nodes, mst_forced forced) {
     const int32_t total = mst_nodes_total(nodes);
     mst_rank_span *span = NULL;
     int32_t *ranks = mst_alloc((size_t)total * sizeof *ranks);
@@ -128,7 +128,7 @@ static muster_status make_whole(muster_communicator *world, mst_nodes *nodes, ms
     muster_status status = mst_rank_span_make(opening, nodes, MST_SPAN_WORLD_LANE, ranks, total, &span);
     if (status == MUSTER_OK) {
         span->local = world;
-        status = mst_communicator_make(opening, world->pool, ranks, world->size, world, forced, span, &world->whole);
+        status = mst_communicator_make(opening, world->pool, ranks, world->size, world, forced, span, &world->global);
     }
     if (status != MUSTER_OK) mst_rank_span_free(span);
     mst_free(ranks);
@@ -137,7 +137,7 @@ static muster_status make_whole(muster_communicator *world, mst_nodes *nodes, ms
 
 static muster_status set_slots(muster_communicator *world) {
     const size_t bytes = (size_t)world->size * sizeof *world->workers;
-    world->whole = world;
+    world->global = world;
     world->workers = mst_alloc(bytes);
     if (!world->workers) return mst_out_of_memory(opening, (int64_t)bytes);
     for (int32_t r = 0; r < world->size; r++) {
@@ -154,13 +154,13 @@ static muster_status open_world(muster_communicator *world, mst_nodes *nodes, ms
     MUSTER_TRY(mst_transport_create_all(opening, world, NULL));
     MUSTER_TRY(mst_transport_check_forced(world));
     MUSTER_TRY(make_alone(world));
-    return nodes ? make_whole(world, nodes, between) : MUSTER_OK;
+    return nodes ? make_global(world, nodes, between) : MUSTER_OK;
 }
 
 static void close_world(muster_communicator *world) {
     for (int32_t r = 0; r < world->size; r++) mst_pool_worker(world->pool, r)->slots[MST_SLOT_COLLECTIVES] = NULL;
     mst_transport_close_all(world);
-    if (world->whole != world) mst_communicator_free(world->whole);
+    if (world->global != world) mst_communicator_free(world->global);
     if (world->alone != world) mst_communicator_free(world->alone);
     mst_communicator_free(world);
 }
@@ -204,7 +204,7 @@ void mst_communicator_ready(muster_communicator *communicator) {
 
 muster_communicator *mst_worker_communicator(const muster_worker *worker) {
     muster_communicator *world = mst_collectives_of(worker)->world;
-    if (__builtin_expect(world->whole != world, 0)) return mst_worker_is_single(worker) ? world->alone : world->whole;
+    if (__builtin_expect(world->global != world, 0)) return mst_worker_is_single(worker) ? world->alone : world->global;
     return worker->size == 1 ? world->alone : world;
 }
 

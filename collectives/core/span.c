@@ -56,7 +56,7 @@ muster_status mst_rank_span_make(const char *where, mst_nodes *nodes, int32_t la
     mst_rank_span *span = mst_alloc(sizeof *span);
     if (!span) return mst_out_of_memory(where, sizeof *span);
     const int32_t processes = mst_rank_span_count(nodes, workers, size);
-    *span = (mst_rank_span){.nodes = nodes, .lane = lane, .size = size, .processes = processes, .own = -1};
+    *span = (mst_rank_span){.nodes = nodes, .lane = lane, .size = size, .processes = processes, .here = -1};
     const muster_status status = span_allocate(where, span, processes, size);
     if (status != MUSTER_OK) return mst_free(span), status;
     span_processes(nodes, workers, size, span->numbers);
@@ -69,7 +69,7 @@ muster_status mst_rank_span_make(const char *where, mst_nodes *nodes, int32_t la
         span->index_of[r] = span->counts[p]++;
         if (number == nodes->process) span->ranks[span->index_of[r]] = r;
         if (span->counts[p] > span->most) span->most = span->counts[p];
-        if (number == nodes->process) span->own = p;
+        if (number == nodes->process) span->here = p;
     }
     *made = span;
     return MUSTER_OK;

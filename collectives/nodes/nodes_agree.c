@@ -40,16 +40,16 @@ static mst_request request_of(const mst_nodes_record *record, mst_momentum *mome
 }
 
 /* What the member of this process offers as item `item`; head: what its flag line holds. */
-static const mst_request *offered(const mst_batch *batch, int32_t member, int32_t item, bool head) {
+static const mst_request *offered(const mst_batch *batch, int32_t member, int32_t entry, bool head) {
     const mst_request *line = (const mst_request *)mst_team_flag_line(batch->communicator->team, member, batch->tag)->payload;
-    return head || batch->count == 1 ? line : (const mst_request *)line->input + item;
+    return head || batch->count == 1 ? line : (const mst_request *)line->input + entry;
 }
 
 /* ---- the requests of all ranks ---- */
 
-static muster_status make_room(mst_nodes_state *state, int32_t items) {
+static muster_status make_room(mst_nodes_state *state, int32_t entries) {
     const mst_rank_span *span = state->span;
-    const int64_t all = (int64_t)items * span->size, mine = (int64_t)items * span->most * (int64_t)sizeof(mst_nodes_record);
+    const int64_t all = (int64_t)entries * span->size, mine = (int64_t)entries * span->most * (int64_t)sizeof(mst_nodes_record);
     MUSTER_TRY(mst_nodes_grow(&state->records, mine));
     MUSTER_TRY(mst_nodes_grow(&state->gathered, mine * span->processes));
     MUSTER_TRY(mst_nodes_grow(&state->requests, all * (int64_t)sizeof(mst_request)));
@@ -58,24 +58,24 @@ static muster_status make_room(mst_nodes_state *state, int32_t items) {
 }
 
 /* Fills `requests` and `pointers` of all items. */
-static muster_status gather_requests(mst_nodes_state *state, const mst_batch *batch, int32_t items, bool heads) {
+static muster_status gather_requests(mst_nodes_state *state, const mst_batch *batch, int32_t entries, bool heads) {
     const mst_rank_span *span = state->span;
-    MUSTER_TRY(make_room(state, items));
+    MUSTER_TRY(make_room(state, entries));
     mst_nodes_record *mine = state->records.at, *all = state->gathered.at;
-    const int64_t block = (int64_t)items * span->most;
+    const int64_t block = (int64_t)entries * span->most;
     memset(mine, 0, (size_t)block * sizeof *mine);
-    for (int32_t i = 0; i < items; i++)
+    for (int32_t i = 0; i < entries; i++)
         for (int32_t m = 0; m < batch->communicator->size; m++) mine[(int64_t)i * span->most + m] = record_of(offered(batch, m, i, heads));
-    MUSTER_TRY(mst_nodes_share(state, batch->worker, batch->function, mine, block * (int64_t)sizeof *mine, all));
+    MUSTER_TRY(mst_nodes_gather_all(state, batch->worker, batch->function, mine, block * (int64_t)sizeof *mine, all));
     mst_request *requests = state->requests.at;
     const mst_request **pointers = state->pointers.at;
     mst_momentum *momenta = state->momenta.at;
-    for (int32_t i = 0; i < items; i++)
+    for (int32_t i = 0; i < entries; i++)
         for (int32_t r = 0; r < span->size; r++) {
             const int64_t at = (int64_t)i * span->size + r;
             const int32_t p = span->process_of[r], m = span->index_of[r];
             requests[at] =
-                p == span->own ? *offered(batch, m, i, heads) : request_of(&all[p * block + (int64_t)i * span->most + m], &momenta[at]);
+                p == span->here ? *offered(batch, m, i, heads) : request_of(&all[p * block + (int64_t)i * span->most + m], &momenta[at]);
             pointers[at] = &requests[at];
         }
     return MUSTER_OK;
@@ -83,24 +83,24 @@ static muster_status gather_requests(mst_nodes_state *state, const mst_batch *ba
 
 /* ---- the counts of an uneven all_to_all ---- */
 
-static int32_t uneven_items(const mst_nodes_state *state, int32_t items) {
+static int32_t uneven_entries(const mst_nodes_state *state, int32_t entries) {
     const mst_request *requests = state->requests.at;
     int32_t count = 0;
-    for (int32_t i = 0; i < items; i++) count += mst_request_is_uneven(&requests[(int64_t)i * state->span->size]);
+    for (int32_t i = 0; i < entries; i++) count += mst_request_is_uneven(&requests[(int64_t)i * state->span->size]);
     return count;
 }
 
 /* Each rank brings, for each such item, how much it sends to and receives from every rank. */
-static muster_status gather_counts(mst_nodes_state *state, const mst_batch *batch, int32_t items) {
+static muster_status gather_counts(mst_nodes_state *state, const mst_batch *batch, int32_t entries) {
     const mst_rank_span *span = state->span;
-    const int64_t size = span->size, pair = 2 * size, uneven = uneven_items(state, items), block = uneven * span->most * pair;
+    const int64_t size = span->size, pair = 2 * size, uneven = uneven_entries(state, entries), block = uneven * span->most * pair;
     if (uneven == 0) return MUSTER_OK;
     MUSTER_TRY(mst_nodes_grow(&state->counts, block * 8));
     MUSTER_TRY(mst_nodes_grow(&state->gathered_counts, block * 8 * span->processes));
     int64_t *mine = state->counts.at, *all = state->gathered_counts.at, u = 0;
     mst_request *requests = state->requests.at;
     memset(mine, 0, (size_t)block * 8);
-    for (int32_t i = 0; i < items; i++) {
+    for (int32_t i = 0; i < entries; i++) {
         if (!mst_request_is_uneven(&requests[i * size])) continue;
         for (int32_t m = 0; m < batch->communicator->size; m++) {
             int64_t *to = mine + (u * span->most + m) * pair;
@@ -110,9 +110,9 @@ static muster_status gather_counts(mst_nodes_state *state, const mst_batch *batc
         }
         u++;
     }
-    MUSTER_TRY(mst_nodes_share(state, batch->worker, batch->function, mine, block * 8, all));
+    MUSTER_TRY(mst_nodes_gather_all(state, batch->worker, batch->function, mine, block * 8, all));
     u = 0;
-    for (int32_t i = 0; i < items; i++) {
+    for (int32_t i = 0; i < entries; i++) {
         if (!mst_request_is_uneven(&requests[i * size])) continue;
         for (int32_t r = 0; r < size; r++) {
             const int64_t *from = all + span->process_of[r] * block + (u * span->most + span->index_of[r]) * pair;
@@ -126,16 +126,16 @@ static muster_status gather_counts(mst_nodes_state *state, const mst_batch *batc
 
 /* ---- checks ---- */
 
-static muster_status check_heads(const mst_nodes_state *state, const mst_batch *batch, int32_t items) {
-    for (int32_t i = 0; i < items; i++) {
+static muster_status check_heads(const mst_nodes_state *state, const mst_batch *batch, int32_t entries) {
+    for (int32_t i = 0; i < entries; i++) {
         const mst_view view = mst_nodes_view(state, batch, i);
         MUSTER_TRY(mst_check_heads(batch->communicator, &view));
     }
     return MUSTER_OK;
 }
 
-static muster_status check_counts(const mst_nodes_state *state, const mst_batch *batch, int32_t items) {
-    for (int32_t i = 0; i < items; i++) {
+static muster_status check_counts(const mst_nodes_state *state, const mst_batch *batch, int32_t entries) {
+    for (int32_t i = 0; i < entries; i++) {
         const mst_view view = mst_nodes_view(state, batch, i);
         MUSTER_TRY(mst_check_counts(batch->communicator, &view));
     }

@@ -49,7 +49,7 @@ static muster_status arrive(mst_nodes_state *state, muster_worker *worker, const
     return mst_nodes_drive_call(state, worker, what, &state->arrival.machine);
 }
 
-static muster_status share_piece(mst_nodes_state *state, muster_worker *worker, const char *what, const char *mine, int64_t bytes) {
+static muster_status gather_chunk(mst_nodes_state *state, muster_worker *worker, const char *what, const char *mine, int64_t bytes) {
     const uint64_t epoch = mst_nodes_epoch(state->span->nodes);
     if (state->broken) return mst_error(MUSTER_BAD_STATE, "%s: an earlier call has left a transfer between processes unfinished", what);
     if (state->epoch != epoch) state->arrivals = 0;
@@ -61,12 +61,13 @@ static muster_status share_piece(mst_nodes_state *state, muster_worker *worker, 
     return mst_error(MUSTER_INTERNAL, "%s: the processes do not bring the same number of bytes", what);
 }
 
-muster_status mst_nodes_share(mst_nodes_state *state, muster_worker *worker, const char *what, const void *mine, int64_t bytes, void *all) {
+muster_status mst_nodes_gather_all(mst_nodes_state *state, muster_worker *worker, const char *what, const void *mine, int64_t bytes,
+                                   void *all) {
     for (int64_t at = 0; at < bytes; at += MST_NODES_PAYLOAD_BYTES) {
-        const int64_t piece = bytes - at < MST_NODES_PAYLOAD_BYTES ? bytes - at : MST_NODES_PAYLOAD_BYTES;
-        MUSTER_TRY(share_piece(state, worker, what, (const char *)mine + at, piece));
+        const int64_t chunk = bytes - at < MST_NODES_PAYLOAD_BYTES ? bytes - at : MST_NODES_PAYLOAD_BYTES;
+        MUSTER_TRY(gather_chunk(state, worker, what, (const char *)mine + at, chunk));
         for (int32_t p = 0; p < state->span->processes; p++)
-            memcpy((char *)all + p * bytes + at, state->arrival.all + p * piece, (size_t)piece);
+            memcpy((char *)all + p * bytes + at, state->arrival.all + p * chunk, (size_t)chunk);
     }
     return MUSTER_OK;
 }

@@ -6,25 +6,25 @@
 typedef struct fold {
     const mst_batch *batch;
     const mst_view *view;
-    const mst_request *own;
+    const mst_request *here;
     muster_dtype compute;
     muster_reduction op;
     int64_t element, compute_element, count; /* count: of the vector that is reduced */
     int64_t first, last;                     /* of the round: [first, last) of the vector */
 } fold;
 
-static int64_t vector_count(const mst_request *own) {
-    return own->collective == MST_REDUCE || own->collective == MST_REDUCE_SCATTER ? own->input_count : own->output_count;
+static int64_t vector_count(const mst_request *here) {
+    return here->collective == MST_REDUCE || here->collective == MST_REDUCE_SCATTER ? here->input_count : here->output_count;
 }
 
 static int64_t round_elements(muster_dtype compute) { return MST_NODES_AREA_BYTES / muster_dtype_size(compute); }
 
 static fold fold_of(const mst_batch *batch, const mst_view *view, int64_t round) {
-    const mst_request *own = mst_view_own(view);
-    fold f = {.batch = batch, .view = view, .own = own, .compute = mst_dtype_compute(own->dtype), .count = vector_count(own)};
+    const mst_request *here = mst_view_own(view);
+    fold f = {.batch = batch, .view = view, .here = here, .compute = mst_dtype_compute(here->dtype), .count = vector_count(here)};
     const int64_t step = round_elements(f.compute);
-    f.op = own->collective == MST_ALL_REDUCE_AXPY ? MUSTER_SUM : own->reduction;
-    f.element = muster_dtype_size(own->dtype);
+    f.op = here->collective == MST_ALL_REDUCE_AXPY ? MUSTER_SUM : here->reduction;
+    f.element = muster_dtype_size(here->dtype);
     f.compute_element = muster_dtype_size(f.compute);
     f.first = round * step;
     f.last = f.count - f.first < step ? f.count : f.first + step;
@@ -55,7 +55,7 @@ static void fold_fill(const mst_batch *batch, const mst_view *view, int64_t roun
         const mst_request *request = local_request(&f, m);
         for (int64_t s = 0; s < mst_request_shards(request); s++) {
             const char *values = (const char *)request->input + (s * f.count + begin) * f.element;
-            mst_reduction_accumulate(f.op, f.own->dtype, sum, values, end - begin, scale, combined++ == 0);
+            mst_reduction_accumulate(f.op, f.here->dtype, sum, values, end - begin, scale, combined++ == 0);
         }
     }
     if (combined == 0) mst_reduction_identity(f.op, f.compute, sum, end - begin); /* no shard is here */
@@ -72,10 +72,10 @@ static void fold_move(const mst_batch *batch, const mst_view *view, int64_t roun
                               .count = f.last - f.first,
                               .from = buffer->from,
                               .to = buffer->to};
-    if (f.own->collective != MST_REDUCE) return;
+    if (f.here->collective != MST_REDUCE) return;
     buffer->move.kind = MST_MOVE_REDUCE;
-    buffer->move.root = span->process_of[f.own->root];
-    if (buffer->move.root != span->own) buffer->move.to = NULL;
+    buffer->move.root = span->process_of[f.here->root];
+    if (buffer->move.root != span->here) buffer->move.to = NULL;
 }
 
 /* ---- emptying ---- */
@@ -83,22 +83,22 @@ static void fold_move(const mst_batch *batch, const mst_view *view, int64_t roun
 /* to[0, count) = the results from element `at` on. */
 static void write_output(const fold *f, const mst_nodes_buffer *buffer, char *to, int64_t at, int64_t count) {
     const char *result = buffer->to + (at - f->first) * f->compute_element;
-    if (count > 0) mst_convert(f->own->dtype, to, f->compute, result, count);
+    if (count > 0) mst_convert(f->here->dtype, to, f->compute, result, count);
 }
 
 /* This member's parameter is read, and written for all members of the process. */
 static void update(const fold *f, const mst_nodes_buffer *buffer) {
-    const mst_momentum *momentum = mst_request_momentum(f->own);
+    const mst_momentum *momentum = mst_request_momentum(f->here);
     int64_t begin, end;
     own_segment(f, &begin, &end);
     if (begin == end) return;
     const char *sum = buffer->to + (begin - f->first) * f->compute_element;
-    char *parameter = (char *)f->own->output + begin * f->element;
+    char *parameter = (char *)f->here->output + begin * f->element;
     if (momentum)
-        mst_reduction_momentum(f->own->dtype, parameter, parameter, (char *)momentum->velocity + begin * f->element, sum, end - begin,
-                               f->own->alpha, momentum->beta);
+        mst_reduction_momentum(f->here->dtype, parameter, parameter, (char *)momentum->velocity + begin * f->element, sum, end - begin,
+                               f->here->alpha, momentum->beta);
     else
-        mst_reduction_update(f->own->dtype, parameter, parameter, sum, end - begin, f->own->alpha);
+        mst_reduction_update(f->here->dtype, parameter, parameter, sum, end - begin, f->here->alpha);
     for (int32_t m = 0; m < f->batch->communicator->size; m++) {
         char *other = (char *)local_request(f, m)->output + begin * f->element;
         if (other != parameter) memcpy(other, parameter, (size_t)((end - begin) * f->element));
@@ -107,21 +107,21 @@ static void update(const fold *f, const mst_nodes_buffer *buffer) {
 
 static void fold_drain(const mst_batch *batch, const mst_view *view, int64_t round, const mst_nodes_buffer *buffer) {
     const fold f = fold_of(batch, view, round);
-    char *output = f.own->output;
-    if (f.own->collective == MST_ALL_REDUCE_AXPY) {
+    char *output = f.here->output;
+    if (f.here->collective == MST_ALL_REDUCE_AXPY) {
         update(&f, buffer);
-    } else if (f.own->collective == MST_REDUCE_SCATTER) {
-        const int64_t offset = mst_view_offset(view, view->rank), end = offset + f.own->output_count;
+    } else if (f.here->collective == MST_REDUCE_SCATTER) {
+        const int64_t offset = mst_view_offset(view, view->rank), end = offset + f.here->output_count;
         const int64_t first = f.first > offset ? f.first : offset, last = f.last < end ? f.last : end;
         if (first < last) write_output(&f, buffer, output + (first - offset) * f.element, first, last - first);
-    } else if (f.own->collective == MST_ALL_REDUCE || view->rank == f.own->root) {
+    } else if (f.here->collective == MST_ALL_REDUCE || view->rank == f.here->root) {
         write_output(&f, buffer, output + f.first * f.element, f.first, f.last - f.first);
     }
 }
 
 mst_nodes_plan mst_nodes_fold_plan(const mst_batch *batch, const mst_view *view) {
-    const mst_request *own = mst_view_own(view);
-    const int64_t step = round_elements(mst_dtype_compute(own->dtype)), count = vector_count(own);
+    const mst_request *here = mst_view_own(view);
+    const int64_t step = round_elements(mst_dtype_compute(here->dtype)), count = vector_count(here);
     (void)batch;
     return (mst_nodes_plan){.rounds = count / step + (count % step != 0), .fill = fold_fill, .move = fold_move, .drain = fold_drain};
 }

@@ -6,7 +6,7 @@
 
 #include <string.h>
 
-enum { INCOMING_BYTES = sizeof(mst_nodes_note) + MST_NODES_PIECE_BYTES };
+enum { INCOMING_BYTES = sizeof(mst_nodes_note) + MST_NODES_CHUNK_BYTES };
 
 muster_status mst_nodes_mail_open(mst_nodes_mail *mail, const mst_channel *channel, const mst_rank_span *span) {
     *mail = (mst_nodes_mail){.channel = *channel, .span = span};
@@ -62,7 +62,7 @@ static mst_nodes_letter *expected_letter(mst_nodes_call *call, const mst_nodes_n
 }
 
 /* A piece for a call that has ended is dropped. */
-static void take_piece(mst_nodes_mail *mail, const mst_nodes_note *note, const char *piece, int64_t bytes) {
+static void take_chunk(mst_nodes_mail *mail, const mst_nodes_note *note, const char *chunk, int64_t bytes) {
     mst_nodes_call *call = mail->calls;
     while (call && call->rank != note->to) call = call->next;
     mst_nodes_letter *letter = call ? expected_letter(call, note) : NULL;
@@ -73,11 +73,11 @@ static void take_piece(mst_nodes_mail *mail, const mst_nodes_note *note, const c
         call->wanted = letter;
         return;
     }
-    const int64_t whole = bytes_of(letter->request);
-    if (note->offset + bytes > whole) return;
-    memcpy((char *)letter->request->output + note->offset, piece, (size_t)bytes);
+    const int64_t all_bytes = bytes_of(letter->request);
+    if (note->offset + bytes > all_bytes) return;
+    memcpy((char *)letter->request->output + note->offset, chunk, (size_t)bytes);
     letter->moved = note->offset + bytes;
-    letter->done = letter->moved == whole;
+    letter->done = letter->moved == all_bytes;
 }
 
 static mst_progress take_incoming(mst_nodes_mail *mail, int64_t bytes) {
@@ -89,7 +89,7 @@ static mst_progress take_incoming(mst_nodes_mail *mail, int64_t bytes) {
         mst_out_of_memory("messages between processes", sizeof(mst_nodes_ready));
         return MST_PROGRESS_FAILED;
     }
-    take_piece(mail, &note, mail->incoming + sizeof note, bytes - (int64_t)sizeof note);
+    take_chunk(mail, &note, mail->incoming + sizeof note, bytes - (int64_t)sizeof note);
     return MST_PROGRESS_RUNNING;
 }
 
@@ -105,10 +105,10 @@ static int32_t look_for(mst_nodes_mail *mail, mst_kind kind) {
     return wire->table->receive(wire->state, mail->incoming, INCOMING_BYTES, status.from, tag, &mail->request);
 }
 
-enum { TURNS = 4 }; /* messages that one call of `progress` takes */
+enum { TRIES = 4 }; /* messages that one call of `progress` takes */
 static mst_progress take_all(mst_nodes_mail *mail) {
     const mst_wire *wire = mail->channel.wire;
-    for (int32_t turn = 0; turn < TURNS; turn++) {
+    for (int32_t attempt_number = 0; attempt_number < TRIES; attempt_number++) {
         int32_t result = MUSTER_WIRE_OK, done = 0;
         muster_wire_status status;
         if (mail->request == 0) result = look_for(mail, MST_KIND_READY);
@@ -165,11 +165,11 @@ static mst_nodes_letter *waiting_for(mst_nodes_call *call, int32_t peer) {
     return NULL;
 }
 
-static int32_t send_piece(mst_nodes_call *call, mst_nodes_letter *letter, bool refused) {
+static int32_t send_chunk(mst_nodes_call *call, mst_nodes_letter *letter, bool refused) {
     mst_nodes_mail *mail = call->mail;
     const mst_request *request = letter->request;
-    const int64_t whole = bytes_of(request), left = whole - letter->moved;
-    const int64_t bytes = refused ? 0 : left < MST_NODES_PIECE_BYTES ? left : MST_NODES_PIECE_BYTES;
+    const int64_t all_bytes = bytes_of(request), left = all_bytes - letter->moved;
+    const int64_t bytes = refused ? 0 : left < MST_NODES_CHUNK_BYTES ? left : MST_NODES_CHUNK_BYTES;
     const mst_nodes_note note = {.epoch = mail->epoch,
                                  .tag = request->tag,
                                  .count = request->input_count,
@@ -178,13 +178,13 @@ static int32_t send_piece(mst_nodes_call *call, mst_nodes_letter *letter, bool r
                                  .to = request->root,
                                  .dtype = request->dtype,
                                  .refused = refused};
-    memcpy(call->piece, &note, sizeof note);
-    if (bytes > 0) memcpy(call->piece + sizeof note, (const char *)request->input + letter->moved, (size_t)bytes);
+    memcpy(call->chunk, &note, sizeof note);
+    if (bytes > 0) memcpy(call->chunk + sizeof note, (const char *)request->input + letter->moved, (size_t)bytes);
     letter->moved += bytes;
     call->sending = (int32_t)(letter - call->letters);
     /* the last piece is done only when the receiver has it */
-    return mst_wire_send(mail->channel.wire, call->piece, (int64_t)sizeof note + bytes, process_of(mail, request->root),
-                         mst_channel_tag(&mail->channel, MST_KIND_MESSAGE), letter->moved == whole, &call->piece_request);
+    return mst_wire_send(mail->channel.wire, call->chunk, (int64_t)sizeof note + bytes, process_of(mail, request->root),
+                         mst_channel_tag(&mail->channel, MST_KIND_MESSAGE), letter->moved == all_bytes, &call->chunk_request);
 }
 
 static void drop(mst_nodes_mail *mail, mst_nodes_ready **at) {
@@ -200,7 +200,7 @@ static int32_t refuse(mst_nodes_call *call, mst_nodes_letter *letter, mst_nodes_
     call->wanted = letter;
     drop(call->mail, at);
     letter->moved = 0;
-    return send_piece(call, letter, true);
+    return send_chunk(call, letter, true);
 }
 
 /* Looks for a receiver that is ready for something that this call sends. A receiver that has said all
@@ -214,7 +214,7 @@ static int32_t begin_send(mst_nodes_call *call) {
         if (note.dtype != letter->request->dtype || note.count != letter->request->input_count) return refuse(call, letter, at);
         drop(mail, at);
         letter->moved = 0;
-        return send_piece(call, letter, false);
+        return send_chunk(call, letter, false);
     }
     for (mst_nodes_ready **at = &mail->ready; *at; at = &(*at)->next) {
         if ((*at)->note.to != call->rank || (*at)->note.more > 0) continue;
@@ -228,13 +228,13 @@ static int32_t send_some(mst_nodes_call *call) {
     const mst_wire *wire = call->mail->channel.wire;
     int32_t done = 0, result = MUSTER_WIRE_OK;
     if (call->sending < 0) return call->failed ? result : begin_send(call);
-    result = wire->table->test(wire->state, &call->piece_request, &done, NULL);
+    result = wire->table->test(wire->state, &call->chunk_request, &done, NULL);
     if (result != MUSTER_WIRE_OK || !done) return result;
     mst_nodes_letter *letter = &call->letters[call->sending];
     call->sending = -1;
     letter->done = letter->moved == bytes_of(letter->request);
     if (letter->done || call->failed) return call->failed ? result : begin_send(call);
-    return send_piece(call, letter, false);
+    return send_chunk(call, letter, false);
 }
 
 /* ---- the machine ---- */
@@ -288,7 +288,7 @@ void mst_nodes_mail_begin(mst_nodes_mail *mail, mst_nodes_call *call, uint64_t e
 
 bool mst_nodes_mail_end(mst_nodes_call *call) {
     mst_nodes_mail *mail = call->mail;
-    bool in_use = call->piece_request != 0;
+    bool in_use = call->chunk_request != 0;
     pthread_mutex_lock(&mail->channel.wire->lock);
     mst_nodes_call **at = &mail->calls;
     while (*at != call) at = &(*at)->next;

@@ -9,7 +9,7 @@
 #include "channel_private.h"
 #include "communicator_impl.h"
 
-enum { MST_NODES_PIECE_BYTES = 64 * 1024 };
+enum { MST_NODES_CHUNK_BYTES = 64 * 1024 };
 
 /* What travels: of READY alone, of MESSAGE before a piece of the data. */
 typedef struct mst_nodes_note {
@@ -44,8 +44,8 @@ typedef struct mst_nodes_call {
     mst_nodes_letter *letters;  /* [count] */
     mst_nodes_note *notes;      /* [count] memory of the wire */
     muster_wire_request *note_requests;
-    char *piece; /* memory of the wire: a note and a piece */
-    muster_wire_request piece_request;
+    char *chunk; /* memory of the wire: a note and a piece */
+    muster_wire_request chunk_request;
     int32_t sending; /* the letter of the piece; -1: none */
     bool failed;     /* the peer has something else; refused: what it has */
     mst_nodes_note refused;

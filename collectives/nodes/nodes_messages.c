@@ -10,7 +10,7 @@
 /* ---- memory ---- */
 
 /* One block: the notes, and a note with a piece. */
-static int64_t block_bytes(int32_t count) { return (int64_t)(count + 1) * (int64_t)sizeof(mst_nodes_note) + MST_NODES_PIECE_BYTES; }
+static int64_t block_bytes(int32_t count) { return (int64_t)(count + 1) * (int64_t)sizeof(mst_nodes_note) + MST_NODES_CHUNK_BYTES; }
 
 typedef struct letters {
     mst_nodes_call call;
@@ -26,7 +26,7 @@ static muster_status letters_open(letters *l, const char *what, int32_t count) {
         return mst_out_of_memory(what, block_bytes(count) + count * each);
     }
     l->call.notes = (mst_nodes_note *)memory;
-    l->call.piece = memory + count * (int64_t)sizeof(mst_nodes_note);
+    l->call.chunk = memory + count * (int64_t)sizeof(mst_nodes_note);
     l->call.letters = l->arrays;
     l->call.note_requests = (muster_wire_request *)(l->call.letters + count);
     return MUSTER_OK;
@@ -83,7 +83,7 @@ static muster_status run_remote(muster_communicator *communicator, muster_worker
 
 /* ---- a message outside of a group ---- */
 
-static bool is_local(const mst_rank_span *span, int32_t rank) { return span->process_of[rank] == span->own; }
+static bool is_local(const mst_rank_span *span, int32_t rank) { return span->process_of[rank] == span->here; }
 
 muster_status mst_nodes_message(muster_communicator *communicator, muster_worker *worker, const mst_request *request) {
     const mst_rank_span *span = communicator->span;

@@ -11,7 +11,7 @@ muster_status mst_nodes_conclude(mst_nodes_state *state, muster_status status) {
 }
 
 /* Meetings are not counted as collectives of the worker. */
-muster_status mst_nodes_meet(const mst_batch *batch) {
+muster_status mst_nodes_join_members(const mst_batch *batch) {
     const mst_nodes_state *state = mst_nodes_of(batch->communicator);
     mst_team *team = state->span->local->team;
     const uint64_t sequence = batch->worker->sequence, tag = mst_team_tag(team, batch->worker);
@@ -23,10 +23,10 @@ muster_status mst_nodes_meet(const mst_batch *batch) {
 
 /* ---- one item ---- */
 
-mst_view mst_nodes_view(const mst_nodes_state *state, const mst_batch *batch, int32_t item) {
+mst_view mst_nodes_view(const mst_nodes_state *state, const mst_batch *batch, int32_t entry) {
     const mst_request **pointers = state->pointers.at;
     return (mst_view){
-        .requests = pointers + (int64_t)item * state->span->size, .size = state->span->size, .rank = state->span->ranks[batch->rank]};
+        .requests = pointers + (int64_t)entry * state->span->size, .size = state->span->size, .rank = state->span->ranks[batch->rank]};
 }
 
 static mst_nodes_plan plan_of(const mst_batch *batch, const mst_view *view) {
@@ -53,8 +53,8 @@ static muster_status begin_move(mst_nodes_state *state, const mst_batch *batch, 
     return MUSTER_OK;
 }
 
-static muster_status run_item(mst_nodes_state *state, const mst_batch *batch, int32_t item) {
-    const mst_view view = mst_nodes_view(state, batch, item);
+static muster_status run_item(mst_nodes_state *state, const mst_batch *batch, int32_t entry) {
+    const mst_view view = mst_nodes_view(state, batch, entry);
     const mst_nodes_plan plan = plan_of(batch, &view);
     for (int64_t step = 0; plan.rounds > 0 && step <= plan.rounds; step++) {
         const bool moves = step > 0 && mst_nodes_leads(batch);
@@ -62,7 +62,7 @@ static muster_status run_item(mst_nodes_state *state, const mst_batch *batch, in
         if (step < plan.rounds) plan.fill(batch, &view, step, &state->buffers[step % MST_NODES_BUFFERS]);
         if (moves && status == MUSTER_OK) status = mst_nodes_drive(state, batch->worker, batch->function);
         if (moves) mst_nodes_conclude(state, status);
-        MUSTER_TRY(mst_nodes_meet(batch));
+        MUSTER_TRY(mst_nodes_join_members(batch));
         if (step > 0) plan.drain(batch, &view, step - 1, &state->buffers[(step - 1) % MST_NODES_BUFFERS]);
     }
     return MUSTER_OK;
@@ -71,7 +71,7 @@ static muster_status run_item(mst_nodes_state *state, const mst_batch *batch, in
 muster_status mst_nodes_run(const mst_batch *batch) {
     mst_nodes_state *state = mst_nodes_of(batch->communicator);
     if (mst_nodes_leads(batch)) mst_nodes_conclude(state, mst_nodes_agree(state, batch));
-    MUSTER_TRY(mst_nodes_meet(batch));
+    MUSTER_TRY(mst_nodes_join_members(batch));
     if (batch->requests->collective == MST_SPLIT) return mst_nodes_split_run(state, batch);
     for (int32_t i = 0; i < batch->count; i++) MUSTER_TRY(run_item(state, batch, i));
     if (mst_nodes_leads(batch)) state->served++;

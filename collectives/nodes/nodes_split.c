@@ -87,7 +87,7 @@ static muster_status find_lanes(mst_nodes_state *state, const mst_batch *batch, 
     memset(state->lanes, 0, (size_t)span->size * sizeof *state->lanes);
     MUSTER_TRY(mst_nodes_grow(&state->gathered, span->processes * (int64_t)sizeof mine));
     mst_nodes_lanes_copy(lanes, mine);
-    MUSTER_TRY(mst_nodes_share(state, batch->worker, where, mine, sizeof mine, state->gathered.at));
+    MUSTER_TRY(mst_nodes_gather_all(state, batch->worker, where, mine, sizeof mine, state->gathered.at));
     for (int32_t color = next_color(span, view, -1); color != INT32_MAX; color = next_color(span, view, color)) {
         const int32_t lane = choose_lane(span, view, color, state->gathered.at);
         if (lane < 0)
@@ -95,7 +95,7 @@ static muster_status find_lanes(mst_nodes_state *state, const mst_batch *batch, 
                              "%s: expected at most %d communicators over several processes in each of them, received more", where,
                              MST_WIRE_LANES - 2);
         set_lane(state, view, color, lane);
-        if (!has_color(span, view, span->own, color) || mst_nodes_lanes_take(lanes, lane)) continue;
+        if (!has_color(span, view, span->here, color) || mst_nodes_lanes_take(lanes, lane)) continue;
         set_lane(state, view, color, -1); /* another split of this process has been faster */
         state->again = true;
     }
@@ -130,7 +130,7 @@ static muster_status make_part(muster_communicator *parent, int32_t *members, in
     mst_rank_span *made = NULL;
     if (!ranks) return mst_out_of_memory(where, (int64_t)count * 4);
     for (int32_t i = 0; i < count; i++) {
-        if (span->process_of[members[i]] == span->own) ranks[local++] = parent->members[span->index_of[members[i]]].rank;
+        if (span->process_of[members[i]] == span->here) ranks[local++] = parent->members[span->index_of[members[i]]].rank;
         members[i] = span->worker_of[members[i]];
     }
     muster_status status = MUSTER_OK;
@@ -189,7 +189,7 @@ static split_result result_of(const mst_nodes_state *state, const mst_batch *bat
 static muster_status compare_results(mst_nodes_state *state, const mst_batch *batch) {
     const split_result mine = result_of(state, batch);
     MUSTER_TRY(mst_nodes_grow(&state->gathered, state->span->processes * (int64_t)sizeof mine));
-    MUSTER_TRY(mst_nodes_share(state, batch->worker, where, &mine, sizeof mine, state->gathered.at));
+    MUSTER_TRY(mst_nodes_gather_all(state, batch->worker, where, &mine, sizeof mine, state->gathered.at));
     const split_result *all = state->gathered.at, *worst = NULL;
     for (int32_t p = 0; p < state->span->processes; p++) {
         state->again |= all[p].again;
@@ -209,20 +209,20 @@ static void free_own(mst_nodes_state *state, const mst_batch *batch) {
 /* One attempt. *again: another split of some process has taken a lane meanwhile. */
 static muster_status attempt(mst_nodes_state *state, const mst_batch *batch, const mst_view *view, bool *again) {
     if (mst_nodes_leads(batch)) mst_nodes_conclude(state, find_lanes(state, batch, view));
-    muster_status status = mst_nodes_meet(batch);
+    muster_status status = mst_nodes_join_members(batch);
     if (status == MUSTER_OK && !state->again) make_own(state, batch, view);
-    if (status == MUSTER_OK) status = mst_nodes_meet(batch);
+    if (status == MUSTER_OK) status = mst_nodes_join_members(batch);
     if (status == MUSTER_OK && mst_nodes_leads(batch)) {
         mst_nodes_conclude(state, compare_results(state, batch));
         if (state->outcome != MUSTER_OK || state->again) return_lanes(state, batch, view);
     }
-    if (status == MUSTER_OK) status = mst_nodes_meet(batch);
+    if (status == MUSTER_OK) status = mst_nodes_join_members(batch);
     *again = status == MUSTER_OK && state->again;
     if (status == MUSTER_OK && !*again) return MUSTER_OK;
     char message[MST_MESSAGE_SIZE];
     mst_error_save(message);
     free_own(state, batch);
-    return *again ? mst_nodes_meet(batch) : mst_error_restore(status, message);
+    return *again ? mst_nodes_join_members(batch) : mst_error_restore(status, message);
 }
 
 muster_status mst_nodes_split_run(mst_nodes_state *state, const mst_batch *batch) {

@@ -16,23 +16,23 @@ static bool is_rooted_at_source(mst_collective c) { return c == MST_BROADCAST ||
 /* Block number `index` of the stream between two ranks' processes, of the one from rank `from` to rank
  * `to`; false: there is none between them. */
 static bool find_block(const mst_view *view, int32_t from, int32_t to, block *b) {
-    const mst_request *sender = view->requests[from], *own = mst_view_own(view);
+    const mst_request *sender = view->requests[from], *here = mst_view_own(view);
     const int64_t element = mst_view_element(view);
     *b = (block){.from = from, .to = to, .source = sender->input};
-    switch (own->collective) {
+    switch (here->collective) {
     case MST_BROADCAST:
-        b->bytes = view->requests[own->root]->output_count * element;
-        return from == own->root;
+        b->bytes = view->requests[here->root]->output_count * element;
+        return from == here->root;
     case MST_ALL_GATHER:
         b->bytes = sender->input_count * element;
         return true;
     case MST_GATHER:
         b->bytes = sender->input_count * element;
-        return to == own->root;
+        return to == here->root;
     case MST_SCATTER:
         b->source = mst_at(sender->input, mst_view_offset(view, to) * element);
         b->bytes = view->requests[to]->output_count * element;
-        return from == own->root;
+        return from == here->root;
     default: {
         const mst_block pair = mst_view_block(view, from, to);
         b->source = pair.from;
@@ -97,12 +97,12 @@ static bool travels(const mst_view *view, int32_t p, int32_t q) {
     return p != q || mst_view_own(view)->collective == MST_ALL_GATHER || mst_view_own(view)->collective == MST_BROADCAST;
 }
 
-static int64_t piece_limit(const mst_rank_span *span) { return MST_NODES_AREA_BYTES / span->processes / MST_CACHE_LINE * MST_CACHE_LINE; }
+static int64_t chunk_limit(const mst_rank_span *span) { return MST_NODES_AREA_BYTES / span->processes / MST_CACHE_LINE * MST_CACHE_LINE; }
 
 /* The bytes that travel from p to q in a round. */
-static int64_t piece_bytes(const mst_rank_span *span, const mst_view *view, int32_t p, int32_t q, int64_t round) {
+static int64_t chunk_bytes(const mst_rank_span *span, const mst_view *view, int32_t p, int32_t q, int64_t round) {
     if (!travels(view, p, q)) return 0;
-    const int64_t limit = piece_limit(span), left = stream_bytes(span, view, p, q) - round * limit;
+    const int64_t limit = chunk_limit(span), left = stream_bytes(span, view, p, q) - round * limit;
     return left <= 0 ? 0 : left < limit ? left : limit;
 }
 
@@ -125,29 +125,29 @@ static void copy_inside(const mst_batch *batch, const mst_view *view) {
 static int64_t from_offset(const mst_rank_span *span, const mst_view *view, int32_t q, int64_t round) {
     int64_t offset = 0;
     if (is_shared(view)) return 0;
-    for (int32_t other = 0; other < q; other++) offset += piece_bytes(span, view, span->own, other, round);
+    for (int32_t other = 0; other < q; other++) offset += chunk_bytes(span, view, span->here, other, round);
     return offset;
 }
 
 /* Copies between [0, length) of a piece that begins at `begin` in the stream, and a block that begins
  * at `at`: where the overlap is in each. Returns its length. */
-static int64_t overlap(int64_t begin, int64_t length, int64_t at, int64_t bytes, int64_t *in_piece, int64_t *in_block) {
+static int64_t overlap(int64_t begin, int64_t length, int64_t at, int64_t bytes, int64_t *in_chunk, int64_t *in_block) {
     const int64_t first = begin > at ? begin : at, last = begin + length < at + bytes ? begin + length : at + bytes;
-    *in_piece = first - begin;
+    *in_chunk = first - begin;
     *in_block = first - at;
     return last - first;
 }
 
 /* A member copies what it sends itself. */
-static void fill_piece(const mst_rank_span *span, const mst_view *view, int32_t q, int64_t round, char *piece) {
-    const int64_t begin = round * piece_limit(span), length = piece_bytes(span, view, span->own, q, round);
-    blocks i = {.span = span, .view = view, .p = span->own, .q = q};
+static void fill_chunk(const mst_rank_span *span, const mst_view *view, int32_t q, int64_t round, char *chunk) {
+    const int64_t begin = round * chunk_limit(span), length = chunk_bytes(span, view, span->here, q, round);
+    blocks i = {.span = span, .view = view, .p = span->here, .q = q};
     block b;
     while (length > 0 && next_block(&i, &b)) {
-        int64_t in_piece, in_block;
+        int64_t in_chunk, in_block;
         if (b.from != view->rank) continue;
-        const int64_t bytes = overlap(begin, length, i.at - b.bytes, b.bytes, &in_piece, &in_block);
-        if (bytes > 0) memcpy(piece + in_piece, b.source + in_block, (size_t)bytes);
+        const int64_t bytes = overlap(begin, length, i.at - b.bytes, b.bytes, &in_chunk, &in_block);
+        if (bytes > 0) memcpy(chunk + in_chunk, b.source + in_block, (size_t)bytes);
     }
 }
 
@@ -155,8 +155,8 @@ static void stream_fill(const mst_batch *batch, const mst_view *view, int64_t ro
     const mst_rank_span *span = batch->communicator->span;
     if (round == 0) copy_inside(batch, view);
     for (int32_t q = 0; q < span->processes; q++) {
-        if (piece_bytes(span, view, span->own, q, round) == 0) continue;
-        fill_piece(span, view, q, round, buffer->from + from_offset(span, view, q, round));
+        if (chunk_bytes(span, view, span->here, q, round) == 0) continue;
+        fill_chunk(span, view, q, round, buffer->from + from_offset(span, view, q, round));
         if (is_shared(view)) return;
     }
 }
@@ -168,36 +168,36 @@ static void stream_move(const mst_batch *batch, const mst_view *view, int64_t ro
                                                               [MST_SCATTER] = MST_MOVE_SCATTER,
                                                               [MST_ALL_TO_ALL] = MST_MOVE_ALL_TO_ALL};
     const mst_rank_span *span = batch->communicator->span;
-    const mst_request *own = mst_view_own(view);
-    const int32_t root = own->root >= 0 ? span->process_of[own->root] : 0;
+    const mst_request *here = mst_view_own(view);
+    const int32_t root = here->root >= 0 ? span->process_of[here->root] : 0;
     for (int32_t p = 0; p < span->processes; p++) {
-        const int32_t from = is_rooted_at_source(own->collective) ? root : p;
-        const int32_t to = own->collective == MST_GATHER ? root : is_rooted_at_source(own->collective) ? p : span->own;
-        buffer->bytes[p] = piece_bytes(span, view, from, to, round);
-        buffer->send_bytes[p] = piece_bytes(span, view, span->own, p, round);
+        const int32_t from = is_rooted_at_source(here->collective) ? root : p;
+        const int32_t to = here->collective == MST_GATHER ? root : is_rooted_at_source(here->collective) ? p : span->here;
+        buffer->bytes[p] = chunk_bytes(span, view, from, to, round);
+        buffer->send_bytes[p] = chunk_bytes(span, view, span->here, p, round);
     }
-    buffer->move = (mst_move){.kind = kinds[own->collective],
+    buffer->move = (mst_move){.kind = kinds[here->collective],
                               .root = root,
                               .bytes = buffer->bytes,
                               .send_bytes = buffer->send_bytes,
                               .from = buffer->from,
                               .to = buffer->to};
-    if (own->collective != MST_BROADCAST) return;
+    if (here->collective != MST_BROADCAST) return;
     buffer->move.count = buffer->bytes[root];
     buffer->move.from = NULL;
-    if (span->own == root) buffer->move.to = buffer->from;
+    if (span->here == root) buffer->move.to = buffer->from;
 }
 
 /* A member takes what is for it. */
-static void drain_piece(const mst_rank_span *span, const mst_view *view, int32_t p, int64_t round, const char *piece, int64_t length) {
-    const int64_t begin = round * piece_limit(span);
-    blocks i = {.span = span, .view = view, .p = p, .q = span->own};
+static void drain_chunk(const mst_rank_span *span, const mst_view *view, int32_t p, int64_t round, const char *chunk, int64_t length) {
+    const int64_t begin = round * chunk_limit(span);
+    blocks i = {.span = span, .view = view, .p = p, .q = span->here};
     block b;
     while (length > 0 && next_block(&i, &b)) {
-        int64_t in_piece, in_block;
+        int64_t in_chunk, in_block;
         if (b.to >= 0 && b.to != view->rank) continue;
-        const int64_t bytes = overlap(begin, length, i.at - b.bytes, b.bytes, &in_piece, &in_block);
-        if (bytes > 0) memcpy(place_of(view, b.from, view->rank) + in_block, piece + in_piece, (size_t)bytes);
+        const int64_t bytes = overlap(begin, length, i.at - b.bytes, b.bytes, &in_chunk, &in_block);
+        if (bytes > 0) memcpy(place_of(view, b.from, view->rank) + in_block, chunk + in_chunk, (size_t)bytes);
     }
 }
 
@@ -205,8 +205,8 @@ static void stream_drain(const mst_batch *batch, const mst_view *view, int64_t r
     const mst_rank_span *span = batch->communicator->span;
     int64_t offset = 0;
     for (int32_t p = 0; p < span->processes; p++) {
-        const int64_t length = piece_bytes(span, view, p, span->own, round);
-        if (p != span->own) drain_piece(span, view, p, round, buffer->to + offset, length);
+        const int64_t length = chunk_bytes(span, view, p, span->here, round);
+        if (p != span->here) drain_chunk(span, view, p, round, buffer->to + offset, length);
         offset += length;
     }
 }
@@ -219,7 +219,7 @@ mst_nodes_plan mst_nodes_stream_plan(const mst_batch *batch, const mst_view *vie
             const int64_t bytes = stream_bytes(span, view, p, q);
             if (bytes > longest) longest = bytes; /* also of what stays in a process: it is copied in the first round */
         }
-    const int64_t limit = piece_limit(span);
+    const int64_t limit = chunk_limit(span);
     return (mst_nodes_plan){
         .rounds = longest / limit + (longest % limit != 0), .fill = stream_fill, .move = stream_move, .drain = stream_drain};
 }

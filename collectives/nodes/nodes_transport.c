@@ -63,7 +63,7 @@ static muster_status nodes_create(const char *where, muster_communicator *commun
     state->span = span;
     state->communicator = communicator;
     state->channel =
-        (mst_channel){.wire = span->nodes->wire, .lane = span->lane, .size = span->processes, .rank = span->own, .members = span->numbers};
+        (mst_channel){.wire = span->nodes->wire, .lane = span->lane, .size = span->processes, .rank = span->here, .members = span->numbers};
     const muster_status status = mst_arrival_open(&state->arrival, &state->channel, MST_NODES_PAYLOAD_BYTES);
     if (status != MUSTER_OK) return mst_free(state), status;
     communicator->state[MST_TRANSPORT_nodes] = state;

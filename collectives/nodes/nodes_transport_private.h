@@ -80,17 +80,18 @@ muster_status mst_nodes_open_buffers(mst_nodes_state *state);
 /* nodes_run.c */
 muster_status mst_nodes_run(const mst_batch *batch);
 /* All members of this process come here; then each returns what the leader has come to. */
-muster_status mst_nodes_meet(const mst_batch *batch);
+muster_status mst_nodes_join_members(const mst_batch *batch);
 /* The leader keeps its outcome for the others. Returns status. */
 muster_status mst_nodes_conclude(mst_nodes_state *state, muster_status status);
 /* The view of item `item` of the batch over all ranks. */
-mst_view mst_nodes_view(const mst_nodes_state *state, const mst_batch *batch, int32_t item);
+mst_view mst_nodes_view(const mst_nodes_state *state, const mst_batch *batch, int32_t entry);
 
 /* nodes_agree.c, for leaders: the requests of all ranks, and whether they match. */
 muster_status mst_nodes_agree(mst_nodes_state *state, const mst_batch *batch);
 /* all[processes][bytes] becomes what each process brings; the same number of bytes everywhere. Any
  * number. what: for messages. */
-muster_status mst_nodes_share(mst_nodes_state *state, muster_worker *worker, const char *what, const void *mine, int64_t bytes, void *all);
+muster_status mst_nodes_gather_all(mst_nodes_state *state, muster_worker *worker, const char *what, const void *mine, int64_t bytes,
+                                   void *all);
 /* Drives a move until it is done. Nobody can leave it earlier, because the wire uses the buffers. */
 muster_status mst_nodes_drive(mst_nodes_state *state, muster_worker *worker, const char *what);
 /* Drives another machine, which can be left at any time: when this call has failed, here or in another

@@ -304,7 +304,7 @@ static void run_launch(const int32_t *counts, int32_t processes, bool large) {
     assert_int_equal(list.count, large ? 1806 : 1784);
     assert_true(spans_sent_bytes(&launch) > list.count * 128);
     for (int32_t i = 0; i < processes; i++)
-        assert_string_equal(launch.process[i].communicator->whole->members[0].served_transport, "nodes");
+        assert_string_equal(launch.process[i].communicator->global->members[0].served_transport, "nodes");
     free(list.cases);
     spans_close(&launch);
 }
