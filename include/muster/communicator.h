@@ -23,6 +23,10 @@
  * order; f16 and bf16 are combined in f32 and rounded once at the end. If several values are NaN,
  * it is unspecified which one a result carries. MUSTER_AVG gives equal weights, takes float dtypes,
  * and cannot overflow in the sum.
+ *  With several processes (muster/nodes.h) ranks and sizes count the workers of all of them. The
+ * values of a process are combined in rank order, and then those of the processes in their order:
+ * the bits are the same on every rank and in every run, but depend on how the ranks are spread over
+ * the processes.
  *  The table says who combines the values. The host and p2p support every line, with the same bits.
  *
  *   dtype                  op                over NCCL
