@@ -1,14 +1,24 @@
-/* The one entrance to MPI. */
+/* Opens the wire between the processes of a launch through MPI. The library knows no MPI: a shim
+ * (shim/shim.c), compiled for each one, is opened at run time. */
 #ifndef MST_MPI_IMPL_H
 #define MST_MPI_IMPL_H
 
 #include "nodes/nodes_impl.h"
 
-/* Finds the MPI that options->nodes asks for, opens its shim, initialises MPI where nobody has, and
- * makes a communicator of this runtime's own. *wire stays NULL if nobody has asked for several
- * processes, or the launch has one. Collective over the launch. `close` of the wire frees it.
- * Errors: INVALID_ARGUMENT, UNAVAILABLE (no such MPI), UNSUPPORTED (an MPI that is initialised with
- * too little thread support, or has been finalised), TIMEOUT, SYSTEM. */
+enum { MST_MPI_TEXT = 320 };
+
+/* What options->nodes asks for; where it is NULL, MUSTER_NODES; where that is not set, "none".
+ * "none", or a launch of one process: *wire stays NULL, and with "none" nothing of MPI is touched.
+ * "mpi", "mpi:PATH": initialises MPI unless somebody has, and opens a communicator of its own, for
+ * which all processes of the launch (or of options->mpi_communicator) must call this. Of options
+ * also uses fail_after_ns and log. wire->close frees it; MPI itself is finalised when the process
+ * exits (mpi_exit.c).
+ * Errors: INVALID_ARGUMENT (an unknown value), UNSUPPORTED ("nccl"), UNAVAILABLE (no shim, or one
+ * that does not fit), BAD_STATE (MPI was finalised; its level of threads; a launcher that does not
+ * belong to this MPI; a second MPI), TIMEOUT, SYSTEM (an error of MPI). */
 muster_status mst_mpi_open(const mst_nodes_options *options, mst_wire **wire);
+/* "Open MPI v4.1.4 by /usr/lib/libmuster-mpi-openmpi.so (the launcher is Open MPI's)"; "" if no
+ * shim is open. */
+void mst_mpi_describe(char text[MST_MPI_TEXT]);
 
 #endif

@@ -121,6 +121,14 @@ static int open_folder(int which, bool create, char reason[MST_MESSAGE_SIZE]) {
     return -1;
 }
 
+bool mst_code_cache_folder(char *path, size_t capacity) {
+    char known[PATH_SIZE], reason[MST_MESSAGE_SIZE] = "";
+    const int folder = open_folder(USERS_FOLDER, false, reason);
+    if (folder < 0) return false;
+    close(folder);
+    return folder_path(USERS_FOLDER, known) && (size_t)snprintf(path, capacity, "%s", known) < capacity;
+}
+
 /* ---- its files ---- */
 
 static void file_name(const mst_code_key *key, char name[NAME_SIZE]) {

@@ -161,6 +161,9 @@ typedef struct mst_code_key {
 bool mst_code_cache_load(const mst_code_key *key, mst_code_image *image);
 /* Atomic: a concurrent load sees the complete file or none. */
 void mst_code_cache_store(const mst_code_key *key, const mst_code_image *image);
+/* The path of the user's folder for compiled code; false unless it is there, belongs to the user,
+ * and nobody else may write to it. For other code that is compiled on this machine. */
+bool mst_code_cache_folder(char *path, size_t capacity);
 
 /* SHA-256 (FIPS 180-4) of data that is added in parts. */
 typedef struct mst_sha256 {

@@ -1,0 +1,148 @@
+/* What happens when the process exits. MPI is finalised only where Muster has initialised it, and
+ * only after all processes have come to their exit: MPI_Finalize waits for the others, and a
+ * process that waits there for one which has failed hangs the launch, often with its launcher.
+ *
+ *   all runtimes were closed          waits for the others, finalises
+ *   a runtime is open, all exit       the same: nobody waits for this process
+ *   a runtime is open, others do not  after a grace: says so, and aborts the launch
+ *   other processes are lost          leaves without finalising
+ */
+#include "mpi/mpi_private.h"
+
+#include "clock_impl.h"
+#include "environment_impl.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+enum { EXIT_WIRES = 64, EXIT_TAG = MST_WIRE_LANES * MST_WIRE_KINDS - 1 };
+static const int64_t exit_grace_ns = 2000000000, exit_notice_ns = 10000000000;
+
+static struct {
+    pthread_mutex_t lock;
+    const muster_wire_table *table;
+    bool ours;        /* Muster has initialised MPI */
+    bool lost;        /* other processes are gone */
+    pid_t process;    /* 0: not registered yet */
+    muster_wire *all; /* all processes, where MPI is ours */
+    mst_wire *wires[EXIT_WIRES];
+    int32_t count;
+} at_exit = {.lock = PTHREAD_MUTEX_INITIALIZER};
+
+/* ---- the last barrier ---- */
+
+static int32_t exit_wait_one(muster_wire *wire, muster_wire_request *request, int64_t deadline_ns, bool *done) {
+    const int64_t notice = mst_now_ns() + exit_notice_ns;
+    int32_t result = mpi_wait(at_exit.table, wire, request, deadline_ns < 0 ? notice : deadline_ns, done);
+    if (deadline_ns >= 0 || *done || result != MUSTER_WIRE_OK) return result;
+    fprintf(stderr, "muster: process %d waits in its exit for the other processes of the launch\n", at_exit.table->rank(wire));
+    return mpi_wait(at_exit.table, wire, request, -1, done);
+}
+
+/* One message in each direction at each distance. False at the deadline, or where a process is
+ * gone. */
+static bool exit_barrier(muster_wire *wire, int64_t deadline_ns) {
+    const muster_wire_table *table = at_exit.table;
+    const int32_t process = table->rank(wire), processes = table->size(wire);
+    for (int32_t distance = 1; distance < processes; distance *= 2) {
+        static char bytes[2];
+        bool done = false;
+        muster_wire_request sent = 0, received = 0;
+        int32_t result = table->receive(wire, &bytes[0], 1, (process - distance % processes + processes) % processes, EXIT_TAG, &received);
+        if (result == MUSTER_WIRE_OK) result = table->send(wire, &bytes[1], 1, (process + distance) % processes, EXIT_TAG, &sent);
+        if (result == MUSTER_WIRE_OK) result = exit_wait_one(wire, &sent, deadline_ns, &done);
+        if (result == MUSTER_WIRE_OK && done) result = exit_wait_one(wire, &received, deadline_ns, &done);
+        if (result != MUSTER_WIRE_OK || !done) return false;
+    }
+    return true;
+}
+
+/* A process that has closed its runtimes waits without end: another one may work for hours after
+ * that. Where one is killed, the launcher ends the others. MUSTER_EXIT_AFTER sets an end in
+ * seconds. */
+static bool exit_wait(muster_wire *wire) {
+    const char *text = mst_environment_get("MUSTER_EXIT_AFTER");
+    const int64_t now = mst_now_ns();
+    if (text) return exit_barrier(wire, now + (int64_t)(1e9 * strtod(text, NULL)));
+    return exit_barrier(wire, at_exit.count ? now + exit_grace_ns : -1);
+}
+
+/* ---- the end ---- */
+
+static void exit_abort(muster_wire *wire, int status) {
+    const muster_wire_table *table = at_exit.table;
+    char host[MST_HOST_TEXT] = "";
+    table->host(host, sizeof host);
+    fflush(NULL);
+    fprintf(stderr,
+            "muster: process %d (host %s) exits with code %d%s, and others of the launch do not: it is aborted. All processes close their "
+            "runtimes (muster_runtime_close) before they exit.\n",
+            table->rank(wire), host, status, at_exit.count ? " and an open runtime" : "");
+    fflush(stderr);
+    table->abort(NULL, status ? status : 1);
+    _exit(status ? status : 1);
+}
+
+static void exit_run(int status, void *unused) {
+    (void)unused;
+    const muster_wire_table *table = at_exit.table;
+    int32_t initialised = 0, finalised = 0, threads = 0;
+    if (at_exit.process != getpid()) return; /* a child of this process */
+    if (table->state(&initialised, &finalised, &threads) != MUSTER_WIRE_OK || !initialised || finalised) return;
+    if (at_exit.lost) { /* MPI_Finalize would wait for them */
+        fprintf(stderr, "muster: exits without MPI_Finalize, since processes of the launch are lost\n");
+        return;
+    }
+    muster_wire *wire = at_exit.all ? at_exit.all : at_exit.count ? at_exit.wires[0]->state : NULL;
+    if (!wire) return; /* the program's own MPI, and all is closed */
+    if (!exit_wait(wire)) exit_abort(wire, status);
+    if (!at_exit.ours) return;
+    if (!at_exit.count) table->close(at_exit.all);
+    if (table->finalise() == MUSTER_WIRE_OK) return;
+    char text[256];
+    table->error(text, sizeof text);
+    fprintf(stderr, "muster: %s\n", text);
+}
+
+#ifndef __GLIBC__ /* has no on_exit: the code is not known */
+static void exit_run_plain(void) { exit_run(0, NULL); }
+#endif
+
+static muster_status exit_register(const muster_wire_table *table) {
+    if (at_exit.process == getpid()) return MUSTER_OK;
+#ifdef __GLIBC__
+    const int refused = on_exit(exit_run, NULL);
+#else
+    const int refused = atexit(exit_run_plain);
+#endif
+    if (refused) return mst_error(MUSTER_OUT_OF_MEMORY, "muster_runtime_open: nodes: no memory for a function that runs at exit");
+    at_exit.table = table;
+    at_exit.process = getpid();
+    return MUSTER_OK;
+}
+
+muster_status mpi_exit_begin(const muster_wire_table *table, muster_wire *all) {
+    pthread_mutex_lock(&at_exit.lock);
+    const muster_status status = exit_register(table);
+    at_exit.ours = true;
+    at_exit.all = all;
+    pthread_mutex_unlock(&at_exit.lock);
+    return status;
+}
+
+muster_status mpi_exit_add(mst_wire *wire) {
+    pthread_mutex_lock(&at_exit.lock);
+    const muster_status status = exit_register(wire->table);
+    if (status == MUSTER_OK && at_exit.count < EXIT_WIRES) at_exit.wires[at_exit.count++] = wire;
+    pthread_mutex_unlock(&at_exit.lock);
+    return status;
+}
+
+void mpi_exit_remove(mst_wire *wire, bool lost) {
+    pthread_mutex_lock(&at_exit.lock);
+    for (int32_t i = 0; i < at_exit.count; i++)
+        if (at_exit.wires[i] == wire) at_exit.wires[i--] = at_exit.wires[--at_exit.count];
+    at_exit.lost |= lost;
+    pthread_mutex_unlock(&at_exit.lock);
+}

@@ -1,0 +1,148 @@
+/* What mpi_suite.py starts under mpirun: each way is one thing that a process of a launch does. */
+#include "contract.h"
+#include "mpi/mpi_impl.h"
+
+#include <dlfcn.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+static void program_log(void *user, muster_log_level level, const char *line) {
+    (void)user;
+    printf("log %d: %s\n", level, line);
+}
+
+/* nodes: MUSTER_NODES says it. */
+static const mst_nodes_options program_options = {.fail_after_ns = 20000000000, .log = program_log};
+
+static mst_wire *program_open(const mst_nodes_options *options) {
+    mst_wire *wire = NULL;
+    const muster_status status = mst_mpi_open(options, &wire);
+    if (status != MUSTER_OK) {
+        printf("refused %s: %s\n", muster_status_name(status), muster_last_error());
+        exit(0);
+    }
+    return wire;
+}
+
+static void program_say(const mst_wire *wire) {
+    char text[MST_MPI_TEXT];
+    mst_mpi_describe(text);
+    printf("process %d of %d, %s\n", wire ? wire->process : 0, wire ? wire->processes : 1, text);
+    fflush(stdout);
+}
+
+static int program_contract(void) {
+    mst_wire *wire = program_open(&program_options);
+    wire_contract contract = {.seed = 1, .patience_ns = 60000000000};
+    contract.table = wire->table;
+    contract.wire = wire->state;
+    const bool right = wire_contract_run(&contract);
+    printf("contract of process %d: %s, %d cases, %d left out, revoke %d %s\n", contract.rank, right ? "right" : "wrong", contract.cases,
+           contract.left_out, wire->table->revoke != NULL, contract.failure);
+    fflush(stdout);
+    if (!right) wire->table->abort(NULL, 1);
+    wire->close(wire, false);
+    return 0;
+}
+
+/* Closes and opens again; two are open at the same time. */
+static int program_again(void) {
+    mst_wire *wire = program_open(&program_options);
+    wire->close(wire, false);
+    mst_wire *second = program_open(&program_options), *third = program_open(&program_options);
+    program_say(second);
+    program_say(third);
+    third->close(third, false);
+    second->close(second, false);
+    return 0;
+}
+
+/* One process alone. */
+static int program_alone(void) {
+    mst_wire *wire = program_open(&program_options);
+    program_say(wire);
+    return 0;
+}
+
+/* The program initialises MPI itself, at a level of threads, and finalises it. */
+static int program_initialised(const char *shim, const char *level, const char *finalises) {
+    void *handle = dlopen(shim, RTLD_NOW | RTLD_LOCAL);
+    int (*initialise)(int *, char ***, int, int *) = NULL;
+    int (*finalise)(void) = NULL;
+    void *symbol = dlsym(handle, "MPI_Init_thread");
+    memcpy(&initialise, &symbol, sizeof initialise);
+    symbol = dlsym(handle, "MPI_Finalize");
+    memcpy(&finalise, &symbol, sizeof finalise);
+    int given = -1;
+    initialise(NULL, NULL, atoi(level), &given);
+    if (!strcmp(finalises, "first")) {
+        finalise();
+        program_open(&program_options);
+        return 1;
+    }
+    mst_wire *wire = NULL;
+    const muster_status status = mst_mpi_open(&program_options, &wire);
+    if (status != MUSTER_OK)
+        printf("level %d: refused %s: %s\n", given, muster_status_name(status), muster_last_error());
+    else
+        program_say(wire);
+    if (!strcmp(finalises, "early")) finalise(); /* while the wire is open */
+    if (wire) wire->close(wire, false);
+    if (!strcmp(finalises, "late")) finalise();
+    return 0;
+}
+
+/* A communicator of the program's own that there is not. */
+static int program_part(const char *shim) {
+    void *handle = dlopen(shim, RTLD_NOW | RTLD_LOCAL), *symbol;
+    muster_wire_entry entry;
+    symbol = dlsym(handle, MUSTER_WIRE_SYMBOL);
+    memcpy(&entry, &symbol, sizeof entry);
+    int32_t threads;
+    (void)entry(MUSTER_WIRE_ABI)->initialise(&threads);
+    mst_nodes_options options = program_options;
+    options.mpi_communicator = 123456;
+    mst_wire *wire = NULL;
+    printf("refused %s: ", muster_status_name(mst_mpi_open(&options, &wire)));
+    printf("%s\n", muster_last_error());
+    fflush(stdout);
+    return entry(MUSTER_WIRE_ABI)->finalise();
+}
+
+/* ---- ends ---- */
+
+static int program_end(const char *way) {
+    mst_wire *wire = program_open(&program_options);
+    const int32_t process = wire->process;
+    if (!strcmp(way, "all_open")) return 0;
+    if (!strcmp(way, "one_open")) { /* the others wait for it */
+        if (process == 1) exit(3);
+        sleep(60);
+        return 0;
+    }
+    if (!strcmp(way, "lost")) {
+        wire->close(wire, true);
+        return 0;
+    }
+    wire->close(wire, false);
+    if (!strcmp(way, "late") && process == 0) { /* works on */
+        sleep(3);
+        printf("process 0 has ended its work\n");
+    }
+    if (!strcmp(way, "child") && process == 0 && fork() == 0) exit(0);
+    return 0;
+}
+
+int main(int count, char **arguments) {
+    const char *way = count > 1 ? arguments[1] : "";
+    if (!strcmp(way, "contract")) return program_contract();
+    if (!strcmp(way, "again")) return program_again();
+    if (!strcmp(way, "alone")) return program_alone();
+    if (!strcmp(way, "initialised") && count == 5) return program_initialised(arguments[2], arguments[3], arguments[4]);
+    if (!strcmp(way, "part") && count == 3) return program_part(arguments[2]);
+    if (!strcmp(way, "end") && count == 3) return program_end(arguments[2]);
+    fprintf(stderr, "mpi_program: unknown way %s\n", way);
+    return 2;
+}
