@@ -58,18 +58,19 @@ def whole():
 
 
 def narrow():
-    """16 Mbit/s, of which the first 64 KiB of each direction go at once: 2 x 1 MB take 1 s less 66 ms."""
-    hosts, right, fastest = pingpong(1, 1000000)
-    assert hosts == ["host1", "host2"] and right == 1
+    """16 Mbit/s, of which the first 64 KiB of each direction may go at once: 2 x 1 MB take 1 s less 66 ms. The first of two trips also
+    waits for MPI's connection, the fastest does not."""
+    hosts, right, fastest = pingpong(2, 1000000)
+    assert hosts == ["host1", "host2"] and right == 2
     assert fastest >= 930, fastest
     shaped = json.loads(run("tc", "-json", "-s", "qdisc", "show", "dev", "eth0"))[0]
     assert shaped["kind"] == "tbf" and shaped["overlimits"] > 0, shaped
 
 
 def narrow_and_late():
-    """The relay's devices are shaped as others are: 4 Mbit/s, 2 x 200 kB less 2 x 64 KiB take 538 ms."""
-    assert pingpong(1, 200000)[2] >= 530
-    assert counts()["came"] >= 2 * 200000 // 1500
+    """The relay's devices are shaped as others are: 4 Mbit/s, 2 x 100 kB less 2 x 64 KiB take 137 ms, and the delay 2 ms."""
+    assert pingpong(2, 100000)[2] >= 135
+    assert counts()["came"] >= 2 * 2 * 100000 // 1500
 
 
 def lossy():
@@ -94,7 +95,7 @@ def late():
     assert before["came"] >= before["passed"] >= 200 and before["delayed"] + before["lost"] == before["came"], before
     assert before["cut"] == 0 and before["overtaking"] == 0, before
     run("hosts-link", "delay", "0")
-    assert packets("host2", 200)[2] < 20
+    assert packets("host2", 200)[0] == 200
     assert counts()["delayed"] - before["delayed"] < 100
 
 
@@ -104,21 +105,24 @@ def cut_and_healed():
             "while data := peer.recv(100): peer.sendall(data)")
     with subprocess.Popen(["hosts-on", "host2", f"{sys.executable} -c \"{echo}\""], stdout=subprocess.PIPE, text=True) as server:
         assert server.stdout.readline() == "ready\n"
-        with contextlib.closing(socket.create_connection(("host2", 7701), timeout=60)) as stream:
-            stream.sendall(b"before")
-            assert stream.recv(100) == b"before"
-            run("hosts-link", "cut", "host1", "host2")
-            assert packets("host2", 200, seconds=0.5)[0] == 0
-            assert packets("host3", 200)[0] == 200
-            stream.sendall(b"during")
-            stream.settimeout(0.5)
-            with contextlib.suppress(TimeoutError):
-                raise AssertionError(stream.recv(100))
-            assert counts()["cut"] > 200  # and TCP's
-            run("hosts-link", "heal")
-            stream.settimeout(60)
-            assert stream.recv(100) == b"during"
-        assert server.wait() == 0
+        try:
+            with contextlib.closing(socket.create_connection(("host2", 7701), timeout=60)) as stream:
+                stream.sendall(b"before")
+                assert stream.recv(100) == b"before"
+                run("hosts-link", "cut", "host1", "host2")
+                assert packets("host2", 200, seconds=0.5)[0] == 0
+                assert packets("host3", 200)[0] == 200
+                stream.sendall(b"during")
+                stream.settimeout(0.5)
+                with contextlib.suppress(TimeoutError):
+                    raise AssertionError(stream.recv(100))
+                assert counts()["cut"] > 200  # and TCP's
+                run("hosts-link", "heal")
+                stream.settimeout(60)
+                assert stream.recv(100) == b"during"
+            assert server.wait() == 0
+        finally:
+            server.kill()  # a link that stays cut would let it wait for the end of the stream
     run("hosts-link", "cut", "host3")
     assert packets("host3", 50, seconds=0.5)[0] == 0
     assert packets("host2", 50)[0] == 50
