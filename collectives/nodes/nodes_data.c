@@ -59,26 +59,85 @@ static muster_status data_move(mst_nodes *nodes, const char *where, mst_move *mo
 /* The bytes of `bytes` before segment i of `segments`, rounded down: no product overflows. */
 static int64_t data_before(int64_t bytes, int64_t i, int64_t segments) { return bytes / segments * i + bytes % segments * i / segments; }
 
-muster_status mst_nodes_all_gather(mst_nodes *nodes, const char *where, void *buffer, const int64_t *bytes) {
-    mst_nodes_data *data = data_of(nodes);
-    char *slab = data->slabs.memory[0];
+/* A concatenation of bytes[p] bytes of each process moves in segments, in each of which every process
+ * has the same part of its bytes, so that all work all the time. */
+typedef struct data_parts {
+    mst_nodes *nodes;
+    const int64_t *bytes;
+    int64_t segment, segments;
+} data_parts;
+
+static data_parts data_parts_of(mst_nodes *nodes, const int64_t *bytes) {
     int64_t all = 0;
     for (int32_t p = 0; p < nodes->processes; p++) all += bytes[p];
-    /* In each segment every process sends the same part of its bytes, so that all work all the time. */
-    const int64_t most = data->slabs.bytes - nodes->processes, segments = (all + most - 1) / most;
-    for (int64_t i = 0; i < segments; i++) {
-        int64_t at = 0, offset = 0;
-        for (int32_t p = 0; p < nodes->processes; at += data->bytes[p], offset += bytes[p++]) {
-            const int64_t first = data_before(bytes[p], i, segments);
-            data->bytes[p] = data_before(bytes[p], i + 1, segments) - first;
-            if (p == nodes->process) memcpy(slab + at, (const char *)buffer + offset + first, (size_t)data->bytes[p]);
-        }
-        mst_move move = {.kind = MST_MOVE_ALL_GATHER, .bytes = data->bytes, .to = slab};
+    const int64_t most = data_of(nodes)->slabs.bytes - nodes->processes;
+    return (data_parts){.nodes = nodes, .bytes = bytes, .segments = (all + most - 1) / most};
+}
+
+/* Sets data->bytes to those of the segment. */
+static void data_parts_measure(const data_parts *parts) {
+    for (int32_t p = 0; p < parts->nodes->processes; p++)
+        data_of(parts->nodes)->bytes[p] = data_before(parts->bytes[p], parts->segment + 1, parts->segments) -
+                                          data_before(parts->bytes[p], parts->segment, parts->segments);
+}
+
+/* Copies the segment of the processes from `first` to before `last` between `buffer`, the
+ * concatenation, and the slab; `but` is passed over. */
+static void data_parts_copy(const data_parts *parts, char *buffer, bool to_slab, int32_t first, int32_t last, int32_t but) {
+    const mst_nodes_data *data = data_of(parts->nodes);
+    char *slab = data->slabs.memory[0];
+    for (int32_t p = 0; p < last; slab += data->bytes[p], buffer += parts->bytes[p++]) {
+        char *at = buffer + data_before(parts->bytes[p], parts->segment, parts->segments);
+        if (p < first || p == but) continue;
+        memcpy(to_slab ? slab : at, to_slab ? at : slab, (size_t)data->bytes[p]);
+    }
+}
+
+/* The segment of this process's own bytes, which begin at `own`. */
+static char *data_parts_own(const data_parts *parts, char *own) {
+    return own + data_before(parts->bytes[parts->nodes->process], parts->segment, parts->segments);
+}
+
+muster_status mst_nodes_all_gather(mst_nodes *nodes, const char *where, void *buffer, const int64_t *bytes) {
+    mst_nodes_data *data = data_of(nodes);
+    for (data_parts parts = data_parts_of(nodes, bytes); parts.segment < parts.segments; parts.segment++) {
+        data_parts_measure(&parts);
+        data_parts_copy(&parts, buffer, true, nodes->process, nodes->process + 1, -1);
+        mst_move move = {.kind = MST_MOVE_ALL_GATHER, .bytes = data->bytes, .to = data->slabs.memory[0]};
         MUSTER_TRY(data_move(nodes, where, &move));
-        at = offset = 0;
-        for (int32_t p = 0; p < nodes->processes; at += data->bytes[p], offset += bytes[p++])
-            if (p != nodes->process)
-                memcpy((char *)buffer + offset + data_before(bytes[p], i, segments), slab + at, (size_t)data->bytes[p]);
+        data_parts_copy(&parts, buffer, false, 0, nodes->processes, nodes->process);
+    }
+    return MUSTER_OK;
+}
+
+muster_status mst_nodes_gather(mst_nodes *nodes, const char *where, int32_t root, void *buffer, const int64_t *bytes) {
+    mst_nodes_data *data = data_of(nodes);
+    const bool gets = nodes->process == root;
+    char *slab = data->slabs.memory[0];
+    for (data_parts parts = data_parts_of(nodes, bytes); parts.segment < parts.segments; parts.segment++) {
+        data_parts_measure(&parts);
+        if (gets)
+            data_parts_copy(&parts, buffer, true, root, root + 1, -1);
+        else
+            memcpy(slab, data_parts_own(&parts, buffer), (size_t)data->bytes[nodes->process]);
+        mst_move move = {.kind = MST_MOVE_GATHER, .root = root, .bytes = data->bytes, .from = gets ? NULL : slab, .to = gets ? slab : NULL};
+        MUSTER_TRY(data_move(nodes, where, &move));
+        if (gets) data_parts_copy(&parts, buffer, false, 0, nodes->processes, root);
+    }
+    return MUSTER_OK;
+}
+
+muster_status mst_nodes_scatter(mst_nodes *nodes, const char *where, int32_t root, void *buffer, const int64_t *bytes) {
+    mst_nodes_data *data = data_of(nodes);
+    const bool gives = nodes->process == root;
+    char *slab = data->slabs.memory[0];
+    for (data_parts parts = data_parts_of(nodes, bytes); parts.segment < parts.segments; parts.segment++) {
+        data_parts_measure(&parts);
+        if (gives) data_parts_copy(&parts, buffer, true, 0, nodes->processes, root);
+        mst_move move = {
+            .kind = MST_MOVE_SCATTER, .root = root, .bytes = data->bytes, .from = gives ? slab : NULL, .to = gives ? NULL : slab};
+        MUSTER_TRY(data_move(nodes, where, &move));
+        if (!gives) memcpy(data_parts_own(&parts, buffer), slab, (size_t)data->bytes[nodes->process]);
     }
     return MUSTER_OK;
 }

@@ -8,7 +8,7 @@
 #include <string.h>
 
 /* A slab of 128 KiB, so that data goes in several segments. */
-enum { SLAB = 128 * 1024, CASES = 6 };
+enum { SLAB = 128 * 1024, CASES = 12 };
 
 static void fill(char *memory, int64_t bytes, int32_t which) {
     for (int64_t i = 0; i < bytes; i++) memory[i] = (char)(i * 7 + (i >> 8) + which * 31);
@@ -39,6 +39,27 @@ static void all_gather(nodes_test *test, mst_nodes *nodes, int32_t process, int 
     free(buffer);
 }
 
+/* Process `root` gets the parts of all, and then gives them back. The others have memory for their own
+ * only. */
+static void gather_and_scatter(nodes_test *test, mst_nodes *nodes, int32_t process, int shape, int32_t root) {
+    int64_t bytes[NODES_MOST], all = 0, at = 0, before = 0;
+    for (int32_t p = 0; p < nodes->processes; p++) {
+        if (p < process) before = all + (shape == 0 ? 100 : shape == 1 ? 3 * SLAB + p : 0);
+        all += bytes[p] = shape == 0 ? 100 : shape == 1 ? 3 * SLAB + p : p == nodes->processes - 1 ? SLAB + 5 : 0;
+    }
+    const int64_t held = process == root ? all : bytes[process];
+    char *buffer = calloc(1, (size_t)held + 1), *own = process == root ? buffer + before : buffer;
+    fill(own, bytes[process], process);
+    muster_status status = mst_nodes_gather(nodes, "here", root, buffer, bytes);
+    bool right = true;
+    for (int32_t p = 0; process == root && p < nodes->processes; at += bytes[p++]) right &= is_filled(buffer + at, bytes[p], p);
+    if (process != root) memset(buffer, 0, (size_t)held);
+    if (status == MUSTER_OK) status = mst_nodes_scatter(nodes, "here", root, buffer, bytes);
+    right &= is_filled(own, bytes[process], process) && !buffer[held];
+    check(test, process, status, right);
+    free(buffer);
+}
+
 static void all_reduce(nodes_test *test, mst_nodes *nodes, int32_t process, muster_reduction op) {
     enum { COUNT = SLAB / 4 * 2 + 77 };
     float *buffer = malloc(COUNT * sizeof *buffer);
@@ -65,6 +86,7 @@ static void broadcast(nodes_test *test, mst_nodes *nodes, int32_t process, int64
 
 static void move_all(nodes_test *test, mst_nodes *nodes, int32_t process) {
     for (int shape = 0; shape < 3; shape++) all_gather(test, nodes, process, shape);
+    for (int shape = 0; shape < 6; shape++) gather_and_scatter(test, nodes, process, shape % 3, shape < 3 ? 0 : nodes->processes - 1);
     all_reduce(test, nodes, process, MUSTER_SUM);
     all_reduce(test, nodes, process, MUSTER_AVG);
     broadcast(test, nodes, process, 2 * SLAB + 1);
