@@ -149,6 +149,39 @@ MUSTER_API MUSTER_NODISCARD muster_status muster_function_describe(muster_functi
 MUSTER_API int32_t muster_function_port_count(const muster_function *function);
 MUSTER_API MUSTER_NODISCARD muster_status muster_function_port(const muster_function *function, int32_t index, muster_port *port);
 
+/* With several processes (muster/nodes.h): which process passes which rows of an input. */
+typedef int32_t muster_source;
+enum muster_source_value {
+    /* Every process passes the same whole tensor and uses its rows of it, so nothing travels. With
+     * MUSTER_CHECK=1 in the environment the processes compare the contents, and the call is refused
+     * where they differ. */
+    MUSTER_SOURCE_ALL = 0,
+    /* Each process passes rows of its own. The rows of the call are those of process 0, then those
+     * of process 1, and so on; the numbers may differ, and may be 0. Selections of
+     * muster_call_options.batch select rows of this process's tensor. Not for MUSTER_BROADCAST. */
+    MUSTER_SOURCE_OWN = 1,
+    /* Process 0 passes the whole tensor, the others muster_tensor_none(). Each process receives the
+     * rows that it computes, or all of a MUSTER_BROADCAST. */
+    MUSTER_SOURCE_MASTER = 2
+};
+/* Sets the source of an input, which is MUSTER_SOURCE_ALL otherwise. With one process every source
+ * means the same. All processes make the same description. Errors: INVALID_ARGUMENT (no such input,
+ * no such source, MUSTER_SOURCE_OWN of a MUSTER_BROADCAST), UNSUPPORTED (MUSTER_SOURCE_OWN in the
+ * reproducible mode), BAD_STATE (the function has been called). Threads: any. */
+MUSTER_API MUSTER_NODISCARD muster_status muster_function_set_source(muster_function *function, const char *input, muster_source source);
+/* Which process gets an output. */
+typedef int32_t muster_target;
+enum muster_target_value {
+    MUSTER_TARGET_ALL = 0, /* every process passes a whole tensor, and all get the same bits */
+    /* MUSTER_GATHER only: each process passes a tensor for the rows that its own devices compute */
+    MUSTER_TARGET_OWN = 1,
+    MUSTER_TARGET_MASTER = 2 /* process 0 passes a tensor, the others muster_tensor_none() */
+};
+/* Sets the target of an output, which is MUSTER_TARGET_ALL otherwise. Errors: INVALID_ARGUMENT (no
+ * such output, no such target, MUSTER_TARGET_OWN of an output that is not gathered), BAD_STATE (the
+ * function has been called). Threads: any. */
+MUSTER_API MUSTER_NODISCARD muster_status muster_function_set_target(muster_function *function, const char *output, muster_target target);
+
 /* Creates one buffer (muster/buffer.h) for each input: empty, with the input's dtype and ndim. They
  * are registered (muster_runtime_register_buffer), so that GPUs copy from them directly, also after
  * they have grown. buffers[count] are in the order of the description, and count is the number of

@@ -4,6 +4,7 @@
  * it go the short way here. */
 #include "output_private.h"
 #include "place_private.h"
+#include "processes_private.h"
 
 /* ---- does this call look like the one before? ---- */
 
@@ -155,9 +156,10 @@ static inline __attribute__((always_inline)) muster_status call_run_pool(mst_cal
     return MUSTER_OK;
 }
 
-static inline __attribute__((always_inline)) muster_status call_run(muster_function *function, const char *where, bool single) {
+/* What comes before the run, between runs. */
+static inline __attribute__((always_inline)) muster_status call_ready(mst_call *call, const char *where) {
+    muster_function *function = call->function;
     const muster_runtime *runtime = function->object.runtime;
-    mst_call *call = single ? &function->single : &function->together;
     if (function->use_count) MUSTER_TRY(check_variables(call, where));
     if (function->on_devices) {
         mst_communicator_ready(runtime->communicator);
@@ -166,13 +168,38 @@ static inline __attribute__((always_inline)) muster_status call_run(muster_funct
     }
     if (function->plan.warn_after_ns | function->plan.fail_after_ns)
         mst_pool_set_deadlines(runtime->pool, function->plan.warn_after_ns, function->plan.fail_after_ns);
+    return MUSTER_OK;
+}
+
+static inline __attribute__((always_inline)) muster_status call_run(muster_function *function, const char *where, bool single) {
+    mst_call *call = single ? &function->single : &function->together;
+    MUSTER_TRY(call_ready(call, where));
     const muster_status status = call_run_pool(call, where, single);
     return __builtin_expect(function->ended != NULL, 0) ? function->ended(function->user, status) : status;
 }
 
+muster_status mst_call_check_variables(const mst_call *call, const char *where) {
+    return call->function->use_count ? check_variables(call, where) : MUSTER_OK;
+}
+
+muster_status mst_call_run_workers(mst_call *call, const char *where, bool *began) {
+    *began = false;
+    MUSTER_TRY(call_ready(call, where));
+    *began = true;
+    mst_pool *pool = call->function->object.runtime->pool;
+    return call == &call->function->single ? mst_pool_run_single(pool, call_task, call) : mst_pool_run(pool, call_task, call);
+}
+
+/* With several processes no plan is valid for the next call, so every call comes here. */
+static __attribute__((noinline)) muster_status call_changed(muster_function *function, const mst_arguments *arguments, bool moved) {
+    if (function->object.runtime->nodes) return mst_processes_call(function, arguments);
+    MUSTER_TRY(renew_plan(function, arguments, moved));
+    return call_run(function, arguments->where, arguments->single);
+}
+
 static inline __attribute__((always_inline)) muster_status call_entered(muster_function *function, const mst_arguments *arguments) {
     const plan_likeness likeness = compare_call(function, arguments);
-    if (likeness != PLAN_SAME) MUSTER_TRY(renew_plan(function, arguments, likeness == PLAN_MOVED));
+    if (likeness != PLAN_SAME) return call_changed(function, arguments, likeness == PLAN_MOVED);
     return call_run(function, arguments->where, arguments->single);
 }
 
@@ -225,7 +252,8 @@ muster_status muster_function_prepare(muster_function *function, const muster_te
     mst_arguments arguments = {where, inputs, outputs, input_count, output_count, options ? &known : &mst_call_options_default, false};
     mst_pool *pool = function->object.runtime->pool;
     MUSTER_TRY(mst_pool_enter(pool, where, arguments.options->queue_timeout_ns));
-    const muster_status status = prepare_entered(function, &arguments);
+    const muster_status status =
+        function->object.runtime->nodes ? mst_processes_prepare(function, &arguments) : prepare_entered(function, &arguments);
     mst_pool_leave(pool);
     return status;
 }

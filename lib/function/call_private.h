@@ -70,8 +70,11 @@ typedef struct mst_rank {
  * in every worker's cache. */
 struct mst_call {
     muster_function *function;
-    int32_t size;        /* ranks */
+    int32_t size;        /* ranks of this process */
     int32_t shard_count; /* a multiple of size */
+    /* The shards of all processes, and how many of them come before this one's. With one process
+     * they are shard_count and 0. */
+    int32_t total_shards, first_shard;
     int32_t shards_each; /* the runtime's logical shards per shard of this call; 0 without the reproducible mode */
     mst_logical_shard *shards;
 };
@@ -99,8 +102,9 @@ struct muster_function {
      * first of `shards` */
     mst_logical_shard *master_shards;
     mst_plan plan;
-    muster_tensor *named; /* [inputs + outputs] tensors in the order of the description, for calls by name */
-    mst_store *results;   /* [outputs] contiguous results, for outputs that are strided in the caller's memory */
+    muster_tensor *named;                  /* [inputs + outputs] tensors in the order of the description, for calls by name */
+    mst_store *results;                    /* [outputs] contiguous results, for outputs that are strided in the caller's memory */
+    struct mst_processes_state *processes; /* processes_private.h; NULL: this process is the only one */
 };
 
 /* seal.c. unseal: frees what sealing has allocated, and all that calls have kept. */
@@ -151,12 +155,20 @@ static inline mst_rank *mst_call_rank(const mst_call *call, const muster_worker 
 static inline mst_logical_shard *mst_call_shard(const mst_call *call, const muster_worker *worker) {
     return mst_call_rank(call, worker)->shard;
 }
+/* Do several processes make the call together? Single calls run in each process by itself. */
+static inline bool mst_call_is_joint(const mst_call *call) { return call->function->processes && call == &call->function->together; }
 static inline int32_t mst_call_shards_per_rank(const mst_call *call) {
     /* avoids a division, which takes as long as everything else in an empty call here */
     return call->shard_count == call->size ? 1 : call->shard_count / call->size;
 }
+/* The number of the shard in this process. */
 static inline int32_t mst_call_shard_number(const mst_call *call, const mst_logical_shard *shard) {
     return (int32_t)(shard - call->shards);
+}
+/* The row of input or output tensor `index` (outputs follow the inputs) at which the shard begins:
+ * a tensor that holds only the rows of this process begins with them. */
+static inline int64_t mst_call_tensor_row(const mst_call *call, const mst_logical_shard *shard, int64_t index) {
+    return shard->first_row - (call->function->plan.parts[index] ? call->function->plan.first_row : 0);
 }
 /* The first position of slice `slice` in a shard of `rows` rows; the slice ends where the next one
  * begins. */

@@ -21,7 +21,7 @@ static bool writes_directly(const mst_call *call, const muster_worker *worker, i
     const mst_plan *plan = &call->function->plan;
     const mst_logical_shard *shard = mst_call_shard(call, worker);
     if (!mst_used_in_place(mst_output_place(call, i), worker->device, worker->rank) || plan->slices != 1 || !shard->contributes ||
-        !mst_tensor_contiguous(plan->outputs[i]))
+        !mst_tensor_contiguous(plan->outputs[i]) || mst_call_is_joint(call))
         return false;
     return call->function->outputs[i].mode == MUSTER_MASTER ? shard == call->shards : plan->contributors == 1;
 }
@@ -141,9 +141,10 @@ bool mst_output_goes_to_caller(const mst_call *call, const mst_logical_shard *sh
     if (place && (place->access[mst_call_shard_number(call, shard) / mst_call_shards_per_rank(call)] == MST_ACCESS_BY_HOST ||
                   !mst_tensor_contiguous(place->tensor)))
         return false;
+    if (mst_call_is_joint(call) && call->function->outputs[i].mode != MUSTER_GATHER) return false;
     switch (call->function->outputs[i].mode) {
     case MUSTER_GATHER:
-        return output.shape[0] == plan->count;
+        return mst_output_has_places(call, i);
     case MUSTER_MASTER:
         return shard == call->shards;
     default:
@@ -202,15 +203,13 @@ double mst_output_total_weight(const mst_call *call, int64_t i) {
     return total;
 }
 
-/* accumulator[0, count) = the combination of all shards' elements from `begin` on, in the order of
- * the shards; false if no shard has any. */
-static bool combine_into(const mst_call *call, int64_t i, void *accumulator, int64_t begin, int64_t count, double total) {
+bool mst_output_combine(const mst_call *call, int64_t i, void *accumulator, int64_t begin, int64_t count, double total) {
     const muster_collect_mode mode = call->function->outputs[i].mode;
     bool first = true;
     for (int32_t s = 0; s < call->shard_count; s++) {
         const mst_logical_shard *shard = &call->shards[s];
         const mst_part *part = &shard->parts[i];
-        if (!shard->contributes || !part->begun || (mode == MUSTER_MASTER && s > 0)) continue;
+        if (!shard->contributes || !part->begun || (mode == MUSTER_MASTER && call->first_shard + s > 0)) continue;
         const double scale = mode == MUSTER_AVG ? part->weight / total : 1;
         if (scale == 0) continue;
         const char *values = (const char *)part->visible + begin * muster_dtype_size(part->dtype);
@@ -226,13 +225,13 @@ static void combine_range(const mst_call *call, int64_t i, void *result, int64_t
     const muster_reduction op = call->function->outputs[i].mode == MUSTER_MASTER ? MUSTER_MAX : call->function->outputs[i].mode;
     char *target = (char *)result + begin * muster_dtype_size(dtype);
     if (compute == dtype) {
-        if (!combine_into(call, i, target, begin, end - begin, total)) mst_reduction_identity(op, dtype, target, end - begin);
+        if (!mst_output_combine(call, i, target, begin, end - begin, total)) mst_reduction_identity(op, dtype, target, end - begin);
         return;
     }
     float chunk[CHUNK];
     for (int64_t at = begin; at < end; at += CHUNK) {
         const int64_t count = end - at < CHUNK ? end - at : CHUNK;
-        if (!combine_into(call, i, chunk, at, count, total)) mst_reduction_identity(op, compute, chunk, count);
+        if (!mst_output_combine(call, i, chunk, at, count, total)) mst_reduction_identity(op, compute, chunk, count);
         mst_convert(dtype, (char *)result + at * muster_dtype_size(dtype), compute, chunk, count);
     }
 }
@@ -275,7 +274,7 @@ static bool all_direct(const mst_call *call, int64_t i) {
     return false;
 }
 
-static __attribute__((cold)) muster_status refuse_weights(const muster_function *function, const char *where, int64_t i, double total) {
+__attribute__((cold)) muster_status mst_output_refuse_weights(const muster_function *function, const char *where, int64_t i, double total) {
     if (!isfinite(total))
         return mst_error(MUSTER_INVALID_ARGUMENT, "%s: output '%s' of function '%s': the sum of the workers' weights overflows", where,
                          function->outputs[i].name, mst_function_name(function));
@@ -296,7 +295,7 @@ static inline bool is_collected(const mst_call *call, int64_t i) {
 static __attribute__((noinline)) muster_status collect_reduced(mst_call *call, int64_t i, const char *where) {
     muster_function *function = call->function;
     const double total = mst_output_total_weight(call, i);
-    if (__builtin_expect(!mst_total_weight_is_valid(total), 0)) return refuse_weights(function, where, i, total);
+    if (__builtin_expect(!mst_total_weight_is_valid(total), 0)) return mst_output_refuse_weights(function, where, i, total);
     if (function->plan.reduced[i]) return mst_reduced_deliver(call, i, where);
     if (all_direct(call, i) || is_parallel(call, i)) return MUSTER_OK;
     const bool placed = mst_output_place(call, i);

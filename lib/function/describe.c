@@ -61,7 +61,7 @@ muster_status mst_describe_input(muster_function *function, const char *name, mu
     if (mode != MUSTER_BROADCAST && ndim == 0)
         return mst_error(MUSTER_INVALID_ARGUMENT, "%s: ndim of '%s': a scattered input has rows: expected at least 1, received 0", where,
                          name);
-    mst_port port = {(char *)name, dtype, ndim, mode, host, 0};
+    mst_port port = {(char *)name, dtype, ndim, mode, host, 0, 0};
     MUSTER_TRY(add_port(&function->inputs, &function->input_count, &function->input_capacity, port, where));
     function->scatters |= mode != MUSTER_BROADCAST;
     return MUSTER_OK;
@@ -89,7 +89,7 @@ muster_status mst_describe_output(muster_function *function, const char *name, m
     if (mode == MUSTER_GATHER && ndim == 0)
         return mst_error(MUSTER_INVALID_ARGUMENT, "%s: ndim of '%s': a gathered output has rows: expected at least 1, received 0", where,
                          name);
-    mst_port port = {(char *)name, dtype, ndim, mode, false, 0};
+    mst_port port = {(char *)name, dtype, ndim, mode, false, 0, 0};
     return add_port(&function->outputs, &function->output_count, &function->output_capacity, port, where);
 }
 

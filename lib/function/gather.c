@@ -31,9 +31,13 @@ static muster_tensor with_rows(muster_tensor like, void *address, int64_t rows, 
     return tensor;
 }
 
+/* The row of the caller's tensor at which the shard's rows begin, if every row is in its place. */
+static int64_t place_row(const mst_call *call, const mst_logical_shard *shard, int64_t i) {
+    return mst_call_tensor_row(call, shard, call->function->input_count + i);
+}
+
 static bool fits_in_place(const mst_call *call, const muster_worker *worker, int64_t i) {
-    const mst_plan *plan = &call->function->plan;
-    return mst_used_in_place(mst_output_place(call, i), worker->device, worker->rank) && plan->outputs[i].shape[0] == plan->count;
+    return mst_used_in_place(mst_output_place(call, i), worker->device, worker->rank) && mst_output_has_places(call, i);
 }
 
 /* Makes room for `rows` more rows in part->value and keeps the rows that it has. */
@@ -71,7 +75,7 @@ muster_status mst_gather_prepare(mst_call *call, muster_worker *worker, int64_t 
     part->pending = end - begin;
     if (!in_place) return gather_append(call, worker, i, end - begin, &rank->out[i]);
     part->direct = true;
-    rank->out[i] = muster_tensor_slice(place_of(call, i), shard->first_row + begin, shard->first_row + end);
+    rank->out[i] = muster_tensor_slice(place_of(call, i), place_row(call, shard, i) + begin, place_row(call, shard, i) + end);
     rank->out[i].device = worker->rank;
     return MUSTER_OK;
 }
@@ -87,7 +91,8 @@ static muster_status leave_place(mst_call *call, muster_worker *worker, int64_t 
     MUSTER_TRY(gather_append(call, worker, i, rows, &moved));
     part->rows = rows;
     if (!rows) return MUSTER_OK;
-    const muster_tensor written = muster_tensor_slice(place_of(call, i), shard->first_row, shard->first_row + rows);
+    const int64_t first = place_row(call, shard, i);
+    const muster_tensor written = muster_tensor_slice(place_of(call, i), first, first + rows);
     if (!mst_device_is_host(worker->device))
         return worker->device->memory->copy(worker->device, moved.data, muster_tensor_address(written), mst_tensor_bytes(written));
     mst_tensor_pack(moved.data, written);
@@ -135,7 +140,8 @@ muster_status mst_gather_finish(mst_call *call, muster_worker *worker, int64_t i
     const int64_t bytes = part->rows * mst_row_bytes(target);
     void *to = part->host.address;
     if (part->rows == shard->rows && mst_output_goes_to_caller(call, shard, i)) {
-        to = muster_tensor_address(muster_tensor_slice(place_of(call, i), shard->first_row, shard->first_row + part->rows));
+        to = muster_tensor_address(
+            muster_tensor_slice(place_of(call, i), place_row(call, shard, i), place_row(call, shard, i) + part->rows));
         part->direct = true;
         if (mst_output_place(call, i)) return worker->device->memory->copy(worker->device, to, part->value.address, bytes);
     } else if (bytes > part->host.capacity) {
@@ -168,16 +174,15 @@ static muster_status gather_read_back(const mst_call *call, muster_tensor rows, 
 
 /* Rows that are in the caller's memory, but at the wrong place, move to part->overflow before
  * other rows overwrite them. */
-static muster_status gather_move_displaced(mst_call *call, muster_tensor target, int64_t i, const char *where) {
-    int64_t at = 0;
+static muster_status gather_move_displaced(mst_call *call, muster_tensor target, int64_t i, int64_t at, const char *where) {
     for (int32_t s = 0; s < call->shard_count; s++) {
         const mst_logical_shard *shard = &call->shards[s];
         mst_part *part = &shard->parts[i];
         const int64_t rows = contributed_rows(call, s, i);
-        if (rows && part->direct && at != shard->first_row) {
+        const int64_t first = place_row(call, shard, i);
+        if (rows && part->direct && at != first) {
             MUSTER_TRY(mst_host_store_reserve(&part->overflow, rows * mst_row_bytes(target), "muster_function_call: gathered output"));
-            MUSTER_TRY(gather_read_back(call, muster_tensor_slice(target, shard->first_row, shard->first_row + rows),
-                                        part->overflow.address, where));
+            MUSTER_TRY(gather_read_back(call, muster_tensor_slice(target, first, first + rows), part->overflow.address, where));
             part->visible = part->overflow.address;
             part->direct = false;
         }
@@ -192,7 +197,7 @@ static bool gather_all_direct(const mst_call *call, int64_t i) {
     return true;
 }
 
-static muster_status gather_refuse(const mst_call *call, int64_t i, const char *where, int64_t total, int64_t ignored) {
+muster_status mst_gather_refuse(const mst_call *call, int64_t i, const char *where, int64_t total, int64_t ignored) {
     const muster_function *function = call->function;
     char more[100] = "";
     if (ignored) snprintf(more, sizeof more, ", and %lld more in bodies without rows, which are not collected", (long long)ignored);
@@ -201,18 +206,19 @@ static muster_status gather_refuse(const mst_call *call, int64_t i, const char *
                      (long long)total, more);
 }
 
-muster_status mst_gather_collect(mst_call *call, int64_t i, const char *where) {
-    const bool placed = mst_output_place(call, i);
-    muster_tensor target = place_of(call, i);
-    int64_t total = 0, ignored = 0, at = 0;
+void mst_gather_count(const mst_call *call, int64_t i, int64_t *rows, int64_t *ignored) {
+    *rows = *ignored = 0;
     for (int32_t s = 0; s < call->shard_count; s++) {
-        total += contributed_rows(call, s, i);
-        ignored += call->shards[s].parts[i].ignored;
+        *rows += contributed_rows(call, s, i);
+        *ignored += call->shards[s].parts[i].ignored;
     }
-    if (total != target.shape[0]) return gather_refuse(call, i, where, total, ignored);
-    MUSTER_TRY(gather_move_displaced(call, target, i, where));
+}
+
+muster_status mst_gather_put(mst_call *call, int64_t i, int64_t at, const char *where) {
+    const bool placed = mst_output_place(call, i);
+    MUSTER_TRY(gather_move_displaced(call, place_of(call, i), i, at, where));
     if (placed && !gather_all_direct(call, i)) MUSTER_TRY(mst_place_reserve(call, i, where));
-    target = target_of(call, i);
+    const muster_tensor target = target_of(call, i);
     for (int32_t s = 0; s < call->shard_count; s++) {
         const mst_part *part = &call->shards[s].parts[i];
         const int64_t rows = contributed_rows(call, s, i);
@@ -223,4 +229,11 @@ muster_status mst_gather_collect(mst_call *call, int64_t i, const char *where) {
         at += rows;
     }
     return MUSTER_OK;
+}
+
+muster_status mst_gather_collect(mst_call *call, int64_t i, const char *where) {
+    int64_t total, ignored;
+    mst_gather_count(call, i, &total, &ignored);
+    if (total != call->function->plan.outputs[i].shape[0]) return mst_gather_refuse(call, i, where, total, ignored);
+    return mst_gather_put(call, i, 0, where);
 }

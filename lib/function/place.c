@@ -104,12 +104,12 @@ static muster_status fetch_for_rank(const mst_call *call, int64_t input, int32_t
     const int32_t count = mst_call_shards_per_rank(call), mode = call->function->inputs[input].mode;
     const mst_logical_shard *first = &call->shards[rank * count], *last = &first[count - 1];
     const muster_tensor tensor = plan->places[input].tensor;
-    if (mode == MUSTER_BROADCAST || (mode == MUSTER_SCATTER && plan->batch.kind == MUSTER_SELECT_LIST)) {
+    if (mode == MUSTER_BROADCAST || (mode == MUSTER_SCATTER && !plan->packed[input] && plan->batch.kind == MUSTER_SELECT_LIST)) {
         *all = true;
         return fetch_rows(call, input, 0, muster_tensor_rows(tensor), where);
     }
-    const int64_t rows = last->first_row + last->rows - first->first_row;
-    const int64_t begin = mode == MUSTER_SCATTER ? mst_selection_row(&plan->batch, first->first_row) : first->first_row;
+    const int64_t rows = last->first_row + last->rows - first->first_row, at = mst_call_tensor_row(call, first, input);
+    const int64_t begin = mode == MUSTER_SCATTER && !plan->packed[input] ? mst_selection_row(&plan->batch, at) : at;
     return rows ? fetch_rows(call, input, begin, begin + rows, where) : MUSTER_OK;
 }
 

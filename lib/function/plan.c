@@ -3,6 +3,7 @@
 #include "call_private.h"
 #include "options_impl.h"
 #include "place_private.h"
+#include "processes_private.h"
 
 #include <stddef.h>
 #include <string.h>
@@ -81,7 +82,9 @@ static bool has_shards_apart(const muster_function *function) {
 
 static muster_status plan_check_replica_batch(const muster_function *function, const char *where, const muster_call_options *options) {
     const muster_runtime *runtime = function->object.runtime;
-    const int32_t size = has_shards_apart(function) ? runtime->logical_shards : runtime->size;
+    const int32_t size = has_shards_apart(function) ? runtime->logical_shards
+                         : runtime->nodes           ? mst_nodes_total(runtime->nodes)
+                                                    : runtime->size;
     if (options->replica_batch_count == 0) return MUSTER_OK;
     if (!function->slices_variables)
         return mst_error(MUSTER_INVALID_ARGUMENT,
@@ -122,22 +125,36 @@ static muster_status check_variable_rows(const muster_function *function, const 
     return MUSTER_OK;
 }
 
+muster_status mst_plan_variable_rows(const mst_call *call, const char *where, const muster_call_options *options, mst_own_rows *rows) {
+    MUSTER_TRY(plan_check_replica_batch(call->function, where, options));
+    *rows = (mst_own_rows){0, -1, 0, 0};
+    for (int32_t s = 0; s < call->shard_count; s++) {
+        int64_t count = 0;
+        MUSTER_TRY(check_variable_rows(call->function, where, options, s / mst_call_shards_per_rank(call), call->first_shard + s, &count));
+        rows->own_count += count;
+        rows->contributors += count > 0;
+        if (s == 0) rows->first_contributes = count > 0;
+    }
+    return MUSTER_OK;
+}
+
 /* Distributes the rows over the logical shards: the rows of the scattered inputs; without scattered
  * inputs, the rows of the sliceable variables; without either, one row for each worker or logical
  * shard. */
 static muster_status plan_shards(mst_call *call, const char *where, const muster_call_options *options, int64_t count) {
     muster_function *function = call->function;
     mst_plan *plan = &function->plan;
-    int64_t next = 0;
+    const mst_call_rows edges = mst_call_is_joint(call) ? mst_processes_rows(call, count) : (mst_call_rows){0, count, 0, call->shard_count};
+    int64_t next = edges.first;
     plan->contributors = 0;
     for (int32_t s = 0; s < call->shard_count; s++) {
         mst_logical_shard *shard = &call->shards[s];
         int64_t rows = call->shards_each ? call->shards_each : 1;
         if (function->slices_variables)
-            MUSTER_TRY(check_variable_rows(function, where, options, s / mst_call_shards_per_rank(call), s, &rows));
+            MUSTER_TRY(check_variable_rows(function, where, options, s / mst_call_shards_per_rank(call), call->first_shard + s, &rows));
         if (function->scatters) {
-            next = mst_edge(count, call->shard_count, s);
-            rows = mst_edge(count, call->shard_count, s + 1) - next;
+            next = edges.first + mst_edge(edges.count, edges.shards, edges.shard + s);
+            rows = edges.first + mst_edge(edges.count, edges.shards, edges.shard + s + 1) - next;
         }
         shard->first_row = next;
         shard->rows = rows;
@@ -146,7 +163,12 @@ static muster_status plan_shards(mst_call *call, const char *where, const muster
         plan->contributors += shard->contributes;
         next += rows;
     }
+    plan->first_row = call->shards[0].first_row;
+    plan->own_rows = next - plan->first_row;
     plan->count = next;
+    plan->total_contributors = plan->contributors;
+    plan->master_contributes = call->shards[0].contributes;
+    if (mst_call_is_joint(call)) mst_processes_plan(call, &edges);
     return MUSTER_OK;
 }
 
@@ -166,10 +188,10 @@ static muster_status check_output(const mst_call *call, const mst_port *port, mu
     const mst_plan *plan = &function->plan;
     const char *master = call->shards_each == 1 ? "shard 0" : "the master";
     MUSTER_TRY(check_output_tensor(function, port, tensor, where));
-    if (port->mode == MUSTER_MASTER && !call->shards[0].contributes)
+    if (port->mode == MUSTER_MASTER && !plan->master_contributes)
         return mst_error(MUSTER_UNSUPPORTED, "%s: output '%s' of function '%s' is %s's own value, but %s has none of the %lld rows", where,
                          port->name, mst_function_name(function), master, master, (long long)plan->count);
-    if (plan->contributors == 0 && (port->mode == MUSTER_MAX || port->mode == MUSTER_MIN || port->mode == MUSTER_AVG))
+    if (plan->total_contributors == 0 && (port->mode == MUSTER_MAX || port->mode == MUSTER_MIN || port->mode == MUSTER_AVG))
         return mst_error(MUSTER_UNSUPPORTED, "%s: output '%s' of function '%s': the %s over no rows is refused", where, port->name,
                          mst_function_name(function), mst_reduction_name(port->mode));
     return MUSTER_OK;
@@ -210,6 +232,7 @@ static bool plan_is_repeatable(const mst_call *call, const muster_call_options *
     const mst_plan *plan = &function->plan;
     for (int64_t i = 0; i < function->output_count; i++)
         if (function->outputs[i].mode == MUSTER_GATHER && mst_wanted(plan, i) && plan->outputs[i].shape[0] != plan->count) return false;
+    if (function->processes) return false;
     return options->slices == 1 && options->batch.kind != MUSTER_SELECT_LIST && !function->on_devices && !function->use_count &&
            !call->shards_each && !plan->parallel;
 }
@@ -247,10 +270,16 @@ static muster_status plan_fill(muster_function *function, const mst_arguments *a
     mst_call *call = arguments->single ? &function->single : &function->together;
     int64_t count = 0;
     plan->valid = false;
+    if (!mst_call_is_joint(call)) {
+        memset(plan->parts, 0, (size_t)(function->input_count + function->output_count) * sizeof *plan->parts);
+        memset(plan->packed, 0, (size_t)function->input_count * sizeof *plan->packed);
+    }
     MUSTER_TRY(check_slices(function, where, options->slices));
     for (int64_t i = 0; i < function->input_count; i++)
         MUSTER_TRY(plan_check_tensor(function, &function->inputs[i], arguments->inputs[i], "input", where));
-    MUSTER_TRY(check_rows(function, where, arguments->inputs, &options->batch, &count));
+    /* what has been counted is checked already, and `inputs` holds only rows of this process */
+    if (!mst_call_is_joint(call) || !mst_processes_are_counted(function))
+        MUSTER_TRY(check_rows(function, where, arguments->inputs, &options->batch, &count));
     MUSTER_TRY(plan_check_replica_batch(function, where, options));
     MUSTER_TRY(plan_shards(call, where, options, count));
     MUSTER_TRY(check_outputs(call, where, arguments->outputs));
@@ -262,12 +291,12 @@ static muster_status plan_fill(muster_function *function, const mst_arguments *a
     plan->replica_batch = options->replica_batch;
     plan->replica_batch_count = options->replica_batch_count;
     plan->slices = options->slices;
-    plan->parallel &= call->size > 1 && plan->contributors > 1;
+    plan->parallel &= call->size > 1 && plan->contributors > 1 && !mst_call_is_joint(call);
     plan->repeatable = plan_is_repeatable(call, options);
     plan->number++;
     /* An index list may change behind the same pointer, and variables change between calls. A
      * tensor of a device may be destroyed, and another one get its memory. */
-    plan->valid = !function->slices_variables && options->batch.kind != MUSTER_SELECT_LIST && !plan->on_device;
+    plan->valid = !function->slices_variables && options->batch.kind != MUSTER_SELECT_LIST && !plan->on_device && !function->processes;
     plan->warn_after_ns = options->warn_after_ns;
     plan->fail_after_ns = options->fail_after_ns;
     return MUSTER_OK;
@@ -317,6 +346,7 @@ muster_status mst_plan_check(const muster_function *function, const char *where,
     MUSTER_TRY(plan_check_counts(function, where, inputs, input_count, outputs, output_count));
     MUSTER_TRY(mst_call_options_read(where, given, options));
     MUSTER_TRY(check_slices(function, where, options->slices));
+    if (function->object.runtime->nodes && mst_processes_are_counted(function)) return MUSTER_OK; /* the round of counts checks it */
     for (int64_t i = 0; i < input_count; i++) MUSTER_TRY(plan_check_tensor(function, &function->inputs[i], inputs[i], "input", where));
     MUSTER_TRY(check_rows(function, where, inputs, &options->batch, &count));
     MUSTER_TRY(plan_check_replica_batch(function, where, options));
@@ -325,9 +355,22 @@ muster_status mst_plan_check(const muster_function *function, const char *where,
     return mst_call_check_aliases(function, where, inputs, outputs, NULL);
 }
 
+muster_status mst_plan_check_arguments(const muster_function *function, const mst_arguments *arguments) {
+    return plan_check_counts(function, arguments->where, arguments->inputs, arguments->input_count, arguments->outputs,
+                             arguments->output_count);
+}
+
+muster_status mst_plan_input_rows(const muster_function *function, const char *where, int64_t input, muster_tensor tensor,
+                                  const muster_selection *batch, int64_t *rows) {
+    const mst_port *port = &function->inputs[input];
+    MUSTER_TRY(plan_check_tensor(function, port, tensor, "input", where));
+    *rows = tensor.ndim ? tensor.shape[0] : 0;
+    return port->mode == MUSTER_SCATTER && batch->kind != MUSTER_SELECT_ALL ? check_batch(function, where, port, batch, *rows, rows)
+                                                                            : MUSTER_OK;
+}
+
 muster_status mst_plan_make(muster_function *function, const mst_arguments *arguments) {
-    MUSTER_TRY(plan_check_counts(function, arguments->where, arguments->inputs, arguments->input_count, arguments->outputs,
-                                 arguments->output_count));
+    MUSTER_TRY(mst_plan_check_arguments(function, arguments));
     if (!function->sealed) MUSTER_TRY(mst_function_seal(function, arguments->where));
     return plan_fill(function, arguments);
 }

@@ -37,7 +37,12 @@ typedef struct mst_plan {
     int64_t slices;
     int64_t count;                        /* rows selected */
     int64_t warn_after_ns, fail_after_ns; /* the limits of this call; 0: the runtime's apply */
-    int32_t contributors;                 /* logical shards whose parts are collected */
+    int32_t contributors;                 /* logical shards of this process whose parts are collected */
+    int32_t total_contributors;           /* of all processes */
+    bool master_contributes;              /* the first shard of all processes */
+    int64_t first_row, own_rows;          /* of this process in the call */
+    bool *parts;                          /* [inputs + outputs] the tensor holds only the rows of this process */
+    bool *packed;                         /* [inputs] the tensor holds only selected rows, whatever the mode of the input */
     bool overlapped;                      /* some device copies the rows of a slice while it computes another */
     bool parallel;                        /* some output is so large that all workers combine it */
     /* Set for each call whose functions are on devices, by mst_reduced_choose: [outputs] do the

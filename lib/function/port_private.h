@@ -13,6 +13,7 @@ typedef struct mst_port {
     int32_t mode;  /* muster_input_mode without its flags, or muster_collect_mode */
     bool host;     /* MUSTER_INPUT_HOST: the body reads the input in host memory */
     uint32_t hash; /* of the name */
+    int32_t ways;  /* with several processes: muster_source of an input, muster_target of an output */
 } mst_port;
 
 /* A variable that the function reads, writes or updates. */

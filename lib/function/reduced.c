@@ -14,6 +14,8 @@
 #include "place_private.h"
 #include "tensors_impl.h"
 
+#include <string.h>
+
 /* When does it pay? For an output of B bytes on N contributing devices the fold copies N * B bytes
  * over PCIe, and the host reads all of them; the devices copy B bytes. So (N - 1) * B bytes are
  * saved. In exchange there are a rendezvous, a collective, and up to three kernels on each device,
@@ -86,6 +88,10 @@ static bool is_reduced(const mst_call *call, int64_t i) {
 void mst_reduced_choose(const mst_call *call) {
     mst_plan *plan = &call->function->plan;
     plan->reduces = false;
+    if (mst_call_is_joint(call)) {
+        memset(plan->reduced, 0, (size_t)call->function->output_count * sizeof *plan->reduced);
+        return;
+    }
     for (int64_t i = 0; i < call->function->output_count; i++) {
         plan->reduced[i] = is_reduced(call, i);
         plan->reduces |= plan->reduced[i];

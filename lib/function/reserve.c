@@ -30,7 +30,7 @@ static muster_status reserve_input(const demand *d, int64_t i) {
     const mst_plan *plan = &function->plan;
     const muster_tensor source = plan->inputs[i];
     const bool broadcast = function->inputs[i].mode == MUSTER_BROADCAST;
-    const bool listed = function->inputs[i].mode == MUSTER_SCATTER && plan->batch.kind == MUSTER_SELECT_LIST;
+    const bool listed = function->inputs[i].mode == MUSTER_SCATTER && !plan->packed[i] && plan->batch.kind == MUSTER_SELECT_LIST;
     if (mst_device_is_host(d->device) && !listed) return MUSTER_OK;                              /* the caller's memory is used */
     if (!mst_device_is_host(d->device) && function->inputs[i].host && !listed) return MUSTER_OK; /* here too */
     const int64_t bytes = broadcast ? mst_tensor_bytes(source) : mst_row_bytes(source) * d->chunk_rows;
@@ -70,7 +70,7 @@ static muster_status reserve_gathered(const demand *d, const mst_logical_shard *
     mst_part *part = &shard->parts[i];
     if (shard->rows > output.shape[0]) return MUSTER_OK;
     const int64_t bytes = shard->rows * mst_row_bytes(output);
-    if (mst_used_in_place(mst_output_place(d->call, i), d->device, d->number) && output.shape[0] == d->call->function->plan.count)
+    if (mst_used_in_place(mst_output_place(d->call, i), d->device, d->number) && mst_output_has_places(d->call, i))
         return MUSTER_OK; /* rows in their places */
     MUSTER_TRY(mst_device_store_reserve(d->device, &part->value, bytes));
     if (mst_device_is_host(d->device)) return MUSTER_OK;
@@ -110,7 +110,7 @@ static muster_status reserve_gathered_rows(const demand *d, int64_t u) {
     int64_t rows = 0;
     if (!function->uses[u].sliceable || !plan->replica_batch_count || plan->replica_batch[0].kind != MUSTER_SELECT_LIST) return MUSTER_OK;
     for (int32_t s = 0; s < d->shard_count; s++) {
-        const int32_t number = mst_call_shard_number(d->call, &d->shards[s]);
+        const int32_t number = d->call->first_shard + mst_call_shard_number(d->call, &d->shards[s]);
         const int64_t count = plan->replica_batch[plan->replica_batch_count == 1 ? 0 : number].index_count;
         const int64_t most = count / plan->slices + (count % plan->slices != 0);
         if (most > rows) rows = most;

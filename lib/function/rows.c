@@ -1,9 +1,10 @@
 /* What a body can ask its worker about the rows that it computes. Outside a call each worker has
  * one row, as in a call that scatters nothing. */
-#include "call_private.h"
+#include "processes_private.h"
 
 #include <inttypes.h>
 #include <math.h>
+#include <stdio.h>
 
 /* The rows of the call in progress; NULL: the worker is outside a call. */
 static const mst_body_rows *rows_of(const muster_worker *worker) {
@@ -20,7 +21,7 @@ static const mst_body_rows *shards_of(const muster_worker *worker) {
 int64_t muster_worker_first_row(const muster_worker *worker) {
     if (!worker) return -1;
     const mst_body_rows *rows = rows_of(worker);
-    return rows ? rows->first_row : worker->rank;
+    return rows ? rows->first_row : muster_worker_rank(worker);
 }
 
 int64_t muster_worker_rows(const muster_worker *worker) {
@@ -32,7 +33,7 @@ int64_t muster_worker_rows(const muster_worker *worker) {
 int64_t muster_worker_total_rows(const muster_worker *worker) {
     if (!worker) return -1;
     const mst_body_rows *rows = rows_of(worker);
-    return rows ? rows->total_rows : worker->size;
+    return rows ? rows->total_rows : muster_worker_size(worker);
 }
 
 int64_t muster_worker_slice(const muster_worker *worker) {
@@ -80,19 +81,42 @@ muster_status muster_worker_set_weight(muster_worker *worker, double weight) {
     return MUSTER_OK;
 }
 
+static double weight_of_rank(const muster_function *function, int32_t rank) {
+    return function->ranks ? function->ranks[rank].body.weight : 0;
+}
+
+/* Those of other processes travel. */
+static muster_status gather_weights(const muster_function *function, const char *where, muster_status status, double *weights) {
+    const muster_runtime *runtime = function->object.runtime;
+    mst_nodes *nodes = runtime->nodes;
+    mst_round round = {.where = where, .status = status, .rank = -1};
+    int64_t *bytes = mst_alloc((size_t)nodes->processes * sizeof *bytes);
+    if (!status && !bytes) round.status = mst_out_of_memory(where, nodes->processes * (int64_t)sizeof *bytes);
+    snprintf(round.text, sizeof round.text, "the weights of function '%.100s'", mst_function_name(function));
+    round.signature = mst_processes_name_hash(function);
+    status = mst_nodes_begin(nodes, &round);
+    for (int32_t p = 0; !status && p < nodes->processes; p++) bytes[p] = (nodes->first[p + 1] - nodes->first[p]) * (int64_t)sizeof *weights;
+    for (int32_t r = 0; !status && r < runtime->size; r++) weights[mst_nodes_first(nodes) + r] = weight_of_rank(function, r);
+    if (!status) status = mst_nodes_all_gather(nodes, where, weights, bytes);
+    mst_free(bytes);
+    return status;
+}
+
 muster_status muster_function_weights(muster_function *function, int32_t count, double *weights) {
     const char *where = "muster_function_weights";
     if (!function) return mst_error_null(where, "function", "a function");
-    mst_pool *pool = function->object.runtime->pool;
+    const muster_runtime *runtime = function->object.runtime;
+    mst_pool *pool = runtime->pool;
     MUSTER_TRY(mst_pool_enter(pool, where, 0));
-    const int32_t size = function->object.runtime->size;
+    const int32_t size = runtime->nodes ? mst_nodes_total(runtime->nodes) : runtime->size;
     muster_status status = MUSTER_OK;
     if (count != size)
         status = mst_error(MUSTER_INVALID_ARGUMENT, "%s: count: function '%s': expected %" PRId32 ", received %" PRId32, where,
                            mst_function_name(function), size, count);
     else if (!weights)
         status = mst_error_null(where, "weights", "the address of the weights");
-    for (int32_t r = 0; r < size && !status; r++) weights[r] = function->ranks ? function->ranks[r].body.weight : 0;
+    if (runtime->nodes) status = gather_weights(function, where, status, weights);
+    for (int32_t r = 0; r < size && !status && !runtime->nodes; r++) weights[r] = weight_of_rank(function, r);
     mst_pool_leave(pool);
     return status;
 }

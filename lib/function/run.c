@@ -113,7 +113,7 @@ static muster_status call_run_shard(mst_call *call, muster_worker *worker, mst_l
     const mst_plan *plan = &call->function->plan;
     mst_rank *rank = mst_call_rank(call, worker);
     rank->shard = shard;
-    rank->body.shard = mst_call_shard_number(call, shard) * call->shards_each;
+    rank->body.shard = (call->first_shard + mst_call_shard_number(call, shard)) * call->shards_each;
     mst_outputs_reset(call, worker);
     for (int64_t slice = shard->runs ? next_slice(call, shard, 0) : plan->slices; slice < plan->slices;
          slice = next_slice(call, shard, slice + 1))
@@ -125,7 +125,7 @@ static muster_status call_run_shards(mst_call *call, muster_worker *worker) {
     const int32_t count = mst_call_shards_per_rank(call);
     mst_logical_shard *shards_here = &call->shards[worker->rank * count];
     mst_rank *rank = mst_call_rank(call, worker);
-    rank->body.shards = call->shard_count * call->shards_each;
+    rank->body.shards = call->total_shards * call->shards_each;
     rank->body.shards_here = call->shards_each;
     const bool one_at_a_time = call->shards_each && !call->function->shards_together;
     if (one_at_a_time) mst_worker_set_per_shard(worker, true);

@@ -1,6 +1,7 @@
 /* Seals a function when its description is complete: refuses what the reproducible mode cannot
  * hold, and allocates the arrays for calls. */
 #include "place_private.h"
+#include "processes_private.h"
 
 /* ---- the end ---- */
 
@@ -57,6 +58,9 @@ void mst_function_unseal(muster_function *function) {
     mst_free(function->plan.addresses);
     mst_free(function->plan.spans);
     mst_free(function->plan.reduced);
+    mst_free(function->plan.parts);
+    mst_free(function->plan.packed);
+    mst_processes_free(function);
     mst_places_free(function);
     mst_free(function->named);
     mst_free(function->results);
@@ -106,13 +110,23 @@ static muster_status function_seal_shards(const muster_function *function, int32
 static muster_status function_seal_calls(muster_function *function) {
     const muster_runtime *runtime = function->object.runtime;
     const int32_t size = runtime->size, logical_shards = runtime->logical_shards;
+    const int32_t total = runtime->nodes ? mst_nodes_total(runtime->nodes) : size,
+                  first_rank = runtime->nodes ? mst_nodes_first(runtime->nodes) : 0;
     const bool apart = logical_shards && !function->shards_together;
-    function->together = (mst_call){
-        .function = function, .size = size, .shard_count = apart ? logical_shards : size, .shards_each = apart ? 1 : logical_shards / size};
-    function->single =
-        (mst_call){.function = function, .size = 1, .shard_count = apart ? logical_shards : 1, .shards_each = apart ? 1 : logical_shards};
+    const int32_t each = logical_shards / total, per_rank = apart ? each : 1;
+    function->together = (mst_call){.function = function,
+                                    .size = size,
+                                    .shard_count = per_rank * size,
+                                    .total_shards = per_rank * total,
+                                    .first_shard = per_rank * first_rank,
+                                    .shards_each = apart ? 1 : each};
+    function->single = (mst_call){.function = function,
+                                  .size = 1,
+                                  .shard_count = apart ? logical_shards : 1,
+                                  .total_shards = apart ? logical_shards : 1,
+                                  .shards_each = apart ? 1 : logical_shards};
     MUSTER_TRY(function_seal_shards(function, function->together.shard_count, &function->shards));
-    if (apart && size > 1) MUSTER_TRY(function_seal_shards(function, function->single.shard_count, &function->master_shards));
+    if (apart && total > 1) MUSTER_TRY(function_seal_shards(function, function->single.shard_count, &function->master_shards));
     function->together.shards = function->shards;
     function->single.shards = function->master_shards ? function->master_shards : function->shards;
     return MUSTER_OK;
@@ -182,14 +196,17 @@ muster_status mst_function_seal(muster_function *function, const char *where) {
     function->plan.addresses = mst_alloc((inputs + outputs) * sizeof(void *));
     function->plan.spans = mst_alloc((inputs + outputs) * sizeof(mst_span));
     function->plan.reduced = mst_alloc(outputs * sizeof(bool));
+    function->plan.parts = mst_alloc((inputs + outputs) * sizeof(bool));
+    function->plan.packed = mst_alloc(inputs * sizeof(bool));
     function->named = mst_alloc((inputs + outputs) * sizeof(muster_tensor));
     function->results = mst_alloc(outputs * sizeof(mst_store));
     muster_status status = MUSTER_OK;
     if (!function->ranks || !function->plan.inputs || !function->plan.outputs || !function->plan.addresses || !function->plan.spans ||
-        !function->plan.reduced || !function->named || !function->results)
+        !function->plan.reduced || !function->plan.parts || !function->plan.packed || !function->named || !function->results)
         status = mst_out_of_memory("muster_function_call: the plan of the function", (int64_t)((inputs + outputs) * sizeof(muster_tensor)));
     for (int32_t r = 0; r < size && !status; r++) status = function_seal_rank(function, &function->ranks[r]);
     if (!status) status = function_seal_calls(function);
+    if (!status) status = mst_processes_make(function, where);
     if (status) {
         mst_function_unseal(function);
         return status;

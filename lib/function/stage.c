@@ -124,7 +124,7 @@ static muster_tensor stage_source(const mst_plan *plan, int64_t input) {
 }
 
 static const muster_selection *stage_selection(const muster_function *function, int64_t input) {
-    return function->inputs[input].mode == MUSTER_SCATTER ? &function->plan.batch : &all_rows;
+    return function->inputs[input].mode == MUSTER_SCATTER && !function->plan.packed[input] ? &function->plan.batch : &all_rows;
 }
 
 /* Of an input in the memory of a device: this worker needs no copy in host memory. */
@@ -139,11 +139,12 @@ static muster_status stage_load_chunk(mst_call *call, muster_worker *worker, int
     const muster_function *function = call->function;
     mst_device *device = worker->device;
     mst_rank *rank = mst_call_rank(call, worker);
-    const int64_t chunk = rank->chunks++, first = rank->shard->first_row;
+    const int64_t chunk = rank->chunks++;
     if (chunk >= MST_CHUNKS) MUSTER_TRY(mst_device_event_wait(device, MST_QUEUE_COPY, rank->used[chunk % MST_CHUNKS]));
     for (int64_t i = 0; i < function->input_count; i++) {
         if (function->inputs[i].mode == MUSTER_BROADCAST || function->inputs[i].host || addresses_memory(call, worker, i)) continue;
         const load l = {worker, rank, i, chunk};
+        const int64_t first = mst_call_tensor_row(call, rank->shard, i);
         MUSTER_TRY(load_rows(&l, stage_source(&function->plan, i), stage_selection(function, i), first + begin, first + end));
     }
     return mst_device_event_record(rank->come[chunk % MST_CHUNKS], MST_QUEUE_COPY);
@@ -270,9 +271,10 @@ static muster_status stage_variables(mst_call *call, muster_worker *worker, mst_
             continue;
         }
         const mst_logical_shard *shard = rank->shard;
-        const muster_selection *chosen = plan->replica_batch_count
-                                             ? &plan->replica_batch[plan->replica_batch_count == 1 ? 0 : mst_call_shard_number(call, shard)]
-                                             : &all_rows;
+        const muster_selection *chosen =
+            plan->replica_batch_count
+                ? &plan->replica_batch[plan->replica_batch_count == 1 ? 0 : call->first_shard + mst_call_shard_number(call, shard)]
+                : &all_rows;
         const int64_t rows = stage_selected_rows(chosen, replica.shape[0]);
         const int64_t first = variable_edge(shard, rows, plan->slices, slice, begin),
                       last = variable_edge(shard, rows, plan->slices, slice + 1, end);
@@ -297,7 +299,7 @@ muster_status mst_stage(mst_call *call, muster_worker *worker, int64_t slice, in
     if (overlapped) MUSTER_TRY(stage_next_chunk(call, worker, slice, begin, end));
     for (int64_t i = 0; i < function->input_count; i++) {
         const bool broadcast = function->inputs[i].mode == MUSTER_BROADCAST;
-        const int64_t first = rank->shard->first_row;
+        const int64_t first = mst_call_tensor_row(call, rank->shard, i);
         if (broadcast && rank->broadcast_staged && !function->inputs[i].host) continue;
         if (function->inputs[i].host)
             MUSTER_TRY(stage_on_host(call, worker, i, first + begin, first + end));

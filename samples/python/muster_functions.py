@@ -141,6 +141,8 @@ FUNCTIONS = {
     "function_set_default_stream": "status PI",
     "function_set_runs_without_rows": "status PI",
     "function_set_shards_together": "status PI",
+    "function_set_source": "status PSI",
+    "function_set_target": "status PSI",
     "function_state_count": "status PP",
     "function_state_describe": "status PIP",
     "function_state_get": "status PPST",

@@ -85,6 +85,10 @@ static void describing(void) {
     REFUSE(INVALID_ARGUMENT, "function", muster_function_set_shards_together, NULL, 1);
     REFUSE(INVALID_ARGUMENT, "function", muster_function_set_default_stream, NULL, 0);
     REFUSE(INVALID_ARGUMENT, "mode", muster_function_set_default_stream, f, 99);
+    REFUSE(INVALID_ARGUMENT, "function", muster_function_set_source, NULL, "x", MUSTER_SOURCE_ALL);
+    REFUSE(INVALID_ARGUMENT, "input", muster_function_set_source, f, NULL, MUSTER_SOURCE_ALL);
+    REFUSE(INVALID_ARGUMENT, "function", muster_function_set_target, NULL, "x", MUSTER_TARGET_ALL);
+    REFUSE(INVALID_ARGUMENT, "output", muster_function_set_target, f, NULL, MUSTER_TARGET_ALL);
 }
 
 /* What every way of a call with inputs and outputs in order refuses. */

@@ -1,0 +1,224 @@
+/* A call that several processes make together: plan, begin round, run, end round, collect. Every
+ * process returns the same status. What fails before the begin round has ended is refused by all,
+ * and nothing has been touched; what fails later fails the call everywhere. */
+#include "processes_private.h"
+
+#include "output_private.h"
+
+#include <stdio.h>
+#include <string.h>
+
+/* ---- what a function keeps ---- */
+
+muster_status mst_processes_make(muster_function *function, const char *where) {
+    const mst_nodes *nodes = function->object.runtime->nodes;
+    if (!nodes) return MUSTER_OK;
+    const size_t inputs = (size_t)function->input_count, outputs = (size_t)function->output_count, count = (size_t)nodes->processes;
+    mst_processes_state *made = function->processes = mst_alloc(sizeof *made);
+    if (!made) return mst_out_of_memory(where, sizeof *made);
+    made->rows = mst_alloc(count * sizeof *made->rows);
+    made->bytes = mst_alloc(count * sizeof *made->bytes);
+    made->inputs = mst_alloc(inputs * sizeof *made->inputs);
+    made->outputs = mst_alloc(outputs * sizeof *made->outputs);
+    made->received = mst_alloc((inputs + outputs) * sizeof *made->received);
+    made->partials = mst_alloc(outputs * sizeof *made->partials);
+    made->slots = mst_alloc(outputs * sizeof *made->slots);
+    made->master_rows = mst_alloc(outputs * sizeof *made->master_rows);
+    if (!made->rows || !made->bytes || !made->inputs || !made->outputs || !made->received || !made->partials || !made->slots ||
+        !made->master_rows)
+        return mst_out_of_memory(where, (int64_t)(count * sizeof *made->rows));
+    for (int32_t p = 0; p < nodes->processes; p++) {
+        const int32_t shards = mst_processes_shards(&function->together, p);
+        if (shards > made->most_shards) made->most_shards = shards;
+    }
+    return MUSTER_OK;
+}
+
+void mst_processes_free(muster_function *function) {
+    mst_processes_state *made = function->processes;
+    if (!made) return;
+    for (int64_t i = 0; made->received && i < function->input_count + function->output_count; i++) mst_host_store_free(&made->received[i]);
+    for (int64_t i = 0; made->partials && i < function->output_count; i++) mst_host_store_free(&made->partials[i]);
+    mst_host_store_free(&made->block);
+    mst_host_store_free(&made->blocks);
+    mst_host_store_free(&made->gathered);
+    mst_free(made->rows);
+    mst_free(made->bytes);
+    mst_free(made->inputs);
+    mst_free(made->outputs);
+    mst_free(made->received);
+    mst_free(made->partials);
+    mst_free(made->slots);
+    mst_free(made->master_rows);
+    mst_free(made);
+    function->processes = NULL;
+}
+
+/* ---- is it the same call? ---- */
+
+static uint64_t add_bytes(uint64_t hash, const void *bytes, int64_t count) {
+    const unsigned char *from = bytes;
+    for (int64_t i = 0; i < count; i++) hash = (hash ^ from[i]) * 0x100000001b3ull;
+    return hash;
+}
+static uint64_t add_number(uint64_t hash, int64_t number) { return add_bytes(hash, &number, sizeof number); }
+
+uint64_t mst_processes_name_hash(const muster_function *function) {
+    const char *name = mst_function_name(function);
+    return add_bytes(0xcbf29ce484222325ull, name, (int64_t)strlen(name));
+}
+
+/* What all processes must pass alike: not the rows of their own. */
+static uint64_t add_tensor(uint64_t hash, const muster_tensor *tensor, bool by_rows) {
+    hash = add_number(hash, tensor->dtype);
+    for (int32_t d = by_rows ? 1 : 0; tensor->dtype != MUSTER_DTYPE_NONE && d < tensor->ndim; d++)
+        hash = add_number(hash, tensor->shape[d]);
+    return hash;
+}
+
+static uint64_t add_contents(uint64_t hash, muster_tensor tensor) {
+    if (tensor.device != MUSTER_DEVICE_HOST) return hash;
+    if (tensor.ndim == 0 || mst_tensor_contiguous(tensor)) return add_bytes(hash, muster_tensor_address(tensor), mst_tensor_bytes(tensor));
+    for (int64_t r = 0; r < tensor.shape[0]; r++) {
+        muster_tensor row = muster_tensor_slice(tensor, r, r + 1);
+        for (int32_t d = 0; d + 1 < row.ndim; d++) row.shape[d] = row.shape[d + 1], row.strides[d] = row.strides[d + 1];
+        row.ndim--;
+        hash = add_contents(hash, row);
+    }
+    return hash;
+}
+
+static uint64_t signature_of(const muster_function *function, const mst_arguments *arguments, bool planned) {
+    const mst_plan *plan = &function->plan;
+    const muster_call_options *options = arguments->options;
+    uint64_t hash = add_number(mst_processes_name_hash(function), arguments->single);
+    bool differs = false;
+    if (!planned) return hash;
+    for (int64_t i = 0; i < function->input_count; i++) {
+        const mst_port *port = &function->inputs[i];
+        differs |= port->ways == MUSTER_SOURCE_OWN;
+        hash = add_number(hash, port->ways);
+        hash = add_tensor(hash, &arguments->inputs[i], port->ways != MUSTER_SOURCE_ALL && port->mode != MUSTER_BROADCAST);
+        if (port->ways == MUSTER_SOURCE_ALL && function->object.runtime->checks) hash = add_contents(hash, arguments->inputs[i]);
+    }
+    for (int64_t i = 0; i < function->output_count; i++) {
+        const mst_port *port = &function->outputs[i];
+        hash = add_number(hash, port->ways);
+        hash = add_tensor(hash, &arguments->outputs[i], port->ways != MUSTER_TARGET_ALL && port->mode == MUSTER_GATHER);
+    }
+    hash = add_number(add_number(hash, plan->count), options->slices);
+    hash = add_number(hash, options->replica_batch_count);
+    if (differs) return hash;
+    hash = add_number(add_number(hash, options->batch.kind), options->batch.index_count);
+    return add_number(add_number(hash, options->batch.start), options->batch.stop);
+}
+
+/* "function 'train' (x 64x784, y 64 -> loss)" */
+static void describe(const muster_function *function, const mst_arguments *arguments, bool planned, char text[MST_ROUND_TEXT]) {
+    size_t at = (size_t)snprintf(text, MST_ROUND_TEXT, "%sfunction '%.60s'", arguments->single ? "a single call of " : "",
+                                 mst_function_name(function));
+    for (int64_t i = 0; planned && i < function->input_count && at + 60 < MST_ROUND_TEXT; i++) {
+        const muster_tensor *tensor = &arguments->inputs[i];
+        at += (size_t)snprintf(text + at, MST_ROUND_TEXT - at, "%s%.20s ", i ? ", " : " (", function->inputs[i].name);
+        for (int32_t d = 0; d < tensor->ndim && at + 30 < MST_ROUND_TEXT; d++)
+            at += (size_t)snprintf(text + at, MST_ROUND_TEXT - at, "%s%lld", d ? "x" : "", (long long)tensor->shape[d]);
+        if (i + 1 == function->input_count || at + 60 >= MST_ROUND_TEXT) at += (size_t)snprintf(text + at, MST_ROUND_TEXT - at, ")");
+    }
+}
+
+/* ---- the begin round ---- */
+
+static muster_status plan_alone(muster_function *function, const mst_arguments *arguments) {
+    MUSTER_TRY(mst_plan_make(function, arguments));
+    return mst_call_check_variables(arguments->single ? &function->single : &function->together, arguments->where);
+}
+
+static muster_status agree(muster_function *function, const mst_arguments *arguments, muster_status planned) {
+    mst_round round = {.where = arguments->where, .status = planned, .rank = -1};
+    round.signature = signature_of(function, arguments, planned == MUSTER_OK);
+    describe(function, arguments, planned == MUSTER_OK, round.text);
+    return mst_nodes_begin(function->object.runtime->nodes, &round);
+}
+
+/* An unsealed function has no memory for the round of counts, so it is sealed first. A process that
+ * cannot do that refuses in the round that the others make. */
+static muster_status seal(muster_function *function, const mst_arguments *arguments) {
+    MUSTER_TRY(mst_plan_check_arguments(function, arguments));
+    return function->sealed ? MUSTER_OK : mst_function_seal(function, arguments->where);
+}
+
+static muster_status plan_together(muster_function *function, const mst_arguments *arguments, mst_arguments *planned) {
+    const bool counted = !arguments->single && mst_processes_are_counted(function);
+    const muster_status sealed = seal(function, arguments);
+    *planned = *arguments;
+    if (sealed) return agree(function, arguments, sealed);
+    if (counted) {
+        MUSTER_TRY(mst_processes_count(function, arguments, planned));
+    } else {
+        memset(function->plan.parts, 0, (size_t)(function->input_count + function->output_count) * sizeof *function->plan.parts);
+        memset(function->plan.packed, 0, (size_t)function->input_count * sizeof *function->plan.packed);
+        for (int64_t i = 0; !arguments->single && i < function->output_count; i++)
+            function->plan.parts[function->input_count + i] = function->outputs[i].ways == MUSTER_TARGET_OWN;
+    }
+    return agree(function, planned, plan_alone(function, planned));
+}
+
+muster_status mst_processes_prepare(muster_function *function, const mst_arguments *arguments) {
+    mst_arguments planned;
+    return plan_together(function, arguments, &planned);
+}
+
+/* ---- the run, and the end round ---- */
+
+static muster_status run_part(mst_call *call, const char *where, bool *began) {
+    muster_function *function = call->function;
+    *began = false;
+    if (!mst_call_is_joint(call)) return mst_call_run_workers(call, where, began);
+    MUSTER_TRY(mst_processes_send_inputs(function, where));
+    return mst_call_run_workers(call, where, began);
+}
+
+/* The deadlines of this call hold for its rounds, too. */
+static void set_deadlines(mst_nodes *nodes, const mst_plan *plan, int64_t kept[2]) {
+    kept[0] = nodes->warn_after_ns;
+    kept[1] = nodes->fail_after_ns;
+    if (plan->warn_after_ns) nodes->warn_after_ns = plan->warn_after_ns;
+    if (plan->fail_after_ns) nodes->fail_after_ns = plan->fail_after_ns;
+}
+
+static const char no_block[MST_ROUND_BYTES];
+
+static muster_status end(mst_call *call, const mst_arguments *arguments, muster_status status, bool began) {
+    muster_function *function = call->function;
+    mst_nodes *nodes = function->object.runtime->nodes;
+    mst_round round = {.where = arguments->where, .signature = 1, .rank = mst_nodes_first(nodes)};
+    if (status && began) round.rank = mst_pool_failed_rank(function->object.runtime->pool);
+    if (!status && mst_call_is_joint(call)) status = mst_processes_make_block(call, arguments->where);
+    if (!status && !mst_call_is_joint(call)) status = mst_outputs_collect(call, arguments->where);
+    if (status) mst_nodes_poison(nodes, status, round.rank);
+    round.status = status;
+    const int64_t bytes = mst_call_is_joint(call) ? mst_processes_block_bytes(call) : 0;
+    if (bytes <= MST_ROUND_BYTES) {
+        round.payload = status ? no_block : function->processes->block.address;
+        round.payload_bytes = (int32_t)bytes;
+    }
+    snprintf(round.text, sizeof round.text, "function '%.100s'", mst_function_name(function));
+    MUSTER_TRY(mst_nodes_end(nodes, &round));
+    return mst_call_is_joint(call) ? mst_processes_collect(call, arguments->where, round.all, bytes) : MUSTER_OK;
+}
+
+muster_status mst_processes_call(muster_function *function, const mst_arguments *arguments) {
+    mst_nodes *nodes = function->object.runtime->nodes;
+    mst_call *call = arguments->single ? &function->single : &function->together;
+    mst_arguments planned;
+    int64_t kept[2];
+    bool began;
+    MUSTER_TRY(plan_together(function, arguments, &planned));
+    set_deadlines(nodes, &function->plan, kept);
+    muster_status status = run_part(call, planned.where, &began);
+    status = end(call, &planned, status, began);
+    if (!status && function->use_count) mst_updates_apply(call);
+    nodes->warn_after_ns = kept[0];
+    nodes->fail_after_ns = kept[1];
+    return began && function->ended ? function->ended(function->user, status) : status;
+}

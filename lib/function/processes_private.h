@@ -1,0 +1,89 @@
+/* Calls that several processes make together (processes.c): every process plans its part of the
+ * rows, all agree in a begin round before anything is touched, each runs its part on its own
+ * devices, and all agree in an end round on the outcome, before outputs and variables change. */
+#ifndef MST_PROCESSES_PRIVATE_H
+#define MST_PROCESSES_PRIVATE_H
+
+#include "call_private.h"
+#include "nodes/nodes_impl.h"
+
+/* `count` rows from `first` on are divided over `shards` shards by even edges; the first shard of
+ * this process is number `shard` of these. */
+typedef struct mst_call_rows {
+    int64_t first, count;
+    int32_t shard, shards;
+} mst_call_rows;
+
+/* Where an output lies in the block of bytes that each process gives to all at the end. */
+typedef struct mst_block_slot {
+    int64_t weights; /* of a gathered output its rows, and those of bodies without rows */
+    int64_t values;  /* -1: too large for the block */
+} mst_block_slot;
+
+/* What a process says of its rows before a call for which not all processes know all. */
+typedef struct mst_own_rows {
+    int64_t own_count;    /* rows of its own inputs or of its sliceable variables; -1: it has neither */
+    int64_t all;          /* rows of the inputs that it passes whole; -1: none */
+    int64_t contributors; /* of its shards */
+    int64_t first_contributes;
+} mst_own_rows;
+
+typedef struct mst_processes_state {
+    mst_own_rows *rows;                /* [processes] of a counted call */
+    int64_t *bytes;                    /* [processes] */
+    muster_tensor *inputs, *outputs;   /* the arguments, and instead of those that only process 0 passes this process's parts */
+    mst_store *received, *partials;    /* [inputs + outputs] memory of those parts; [outputs] what is combined, in the compute dtype */
+    mst_block_slot *slots;             /* [outputs] */
+    int64_t *master_rows;              /* [outputs] of those that process 0 alone has, the rows of its tensor */
+    mst_store block, blocks, gathered; /* this process's block, those of all, and chunks or rows on their way */
+    int32_t most_shards;               /* that any process has */
+} mst_processes_state;
+
+/* Called when the function is sealed; with one process make does nothing. */
+muster_status mst_processes_make(muster_function *function, const char *where);
+void mst_processes_free(muster_function *function);
+
+/* processes.c: the whole call, in the queue. */
+muster_status mst_processes_call(muster_function *function, const mst_arguments *arguments);
+/* Plans the function and agrees with the other processes, and does not run it. */
+muster_status mst_processes_prepare(muster_function *function, const mst_arguments *arguments);
+
+/* process_rows.c. Must the processes tell each other how many rows they have? */
+bool mst_processes_are_counted(const muster_function *function);
+uint64_t mst_processes_name_hash(const muster_function *function);
+/* The round in which they do. Sets *planned to the arguments with which this process plans, those
+ * of `arguments` or tensors of its own for what only process 0 passes. */
+muster_status mst_processes_count(muster_function *function, const mst_arguments *arguments, mst_arguments *planned);
+/* For plan.c: the rows of the call, of which `count` is what this process's inputs say; and what
+ * else a plan says of all processes. */
+mst_call_rows mst_processes_rows(const mst_call *call, int64_t count);
+void mst_processes_plan(mst_call *call, const mst_call_rows *edges);
+/* The rows of process 0's inputs go to the processes that compute them. */
+muster_status mst_processes_send_inputs(muster_function *function, const char *where);
+
+/* process_outputs.c. The size of a block, the same in all processes. */
+int64_t mst_processes_block_bytes(const mst_call *call);
+/* Before the end round: makes this process's block. */
+muster_status mst_processes_make_block(mst_call *call, const char *where);
+/* After it: `all` holds the blocks of all processes. Writes the outputs. */
+muster_status mst_processes_collect(mst_call *call, const char *where, const char *all, int64_t block_bytes);
+
+/* plan.c. The rows of the sliceable variables for the shards of this process, and how many of these
+ * have any. */
+muster_status mst_plan_variable_rows(const mst_call *call, const char *where, const muster_call_options *options, mst_own_rows *rows);
+/* The selected rows of an input. */
+muster_status mst_plan_input_rows(const muster_function *function, const char *where, int64_t input, muster_tensor tensor,
+                                  const muster_selection *batch, int64_t *rows);
+muster_status mst_plan_check_arguments(const muster_function *function, const mst_arguments *arguments);
+
+/* call.c: everything from the checks of the variables to the end of the run. *began: the workers
+ * have begun. */
+muster_status mst_call_run_workers(mst_call *call, const char *where, bool *began);
+muster_status mst_call_check_variables(const mst_call *call, const char *where);
+
+static inline int32_t mst_processes_shards(const mst_call *call, int32_t process) {
+    const mst_nodes *nodes = call->function->object.runtime->nodes;
+    return (nodes->first[process + 1] - nodes->first[process]) * mst_call_shards_per_rank(call);
+}
+
+#endif
