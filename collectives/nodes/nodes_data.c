@@ -93,9 +93,9 @@ static void data_parts_copy(const data_parts *parts, char *buffer, bool to_slab,
     }
 }
 
-/* The segment of this process's own bytes, which begin at `own`. */
-static char *data_parts_own(const data_parts *parts, char *own) {
-    return own + data_before(parts->bytes[parts->nodes->process], parts->segment, parts->segments);
+/* The segment of the bytes of this process, which begin at `first`. */
+static char *data_parts_own(const data_parts *parts, char *first) {
+    return first + data_before(parts->bytes[parts->nodes->process], parts->segment, parts->segments);
 }
 
 muster_status mst_nodes_all_gather(mst_nodes *nodes, const char *where, void *buffer, const int64_t *bytes) {
