@@ -111,7 +111,7 @@ static bool find_is_folder(const char *path) {
 
 /* ---- the choice ---- */
 
-static muster_status find_none(const char *of, const find_folders *folders) {
+static muster_status find_none(const char *whose, const find_folders *folders) {
     char where[2 * 120 + 16] = "";
     for (int i = 0; i < folders->count; i++) {
         const size_t length = strlen(where);
@@ -120,17 +120,17 @@ static muster_status find_none(const char *of, const find_folders *folders) {
     return mst_error(MUSTER_UNAVAILABLE,
                      "muster_runtime_open: nodes: there is no libmuster-mpi-*.so%s in %s: \"muster-mpi-shim [MPICC]\" compiles one, and "
                      "MUSTER_MPI_SHIM names one",
-                     of, where);
+                     whose, where);
 }
 
 static muster_status find_choose(const find_folders *folders, char path[MPI_PATH], char why[MPI_WHY]) {
-    char text[MPI_WHY], of[MPI_WHY + 16];
+    char text[MPI_WHY], whose[MPI_WHY + 16];
     int family = -1;
     if (find_in_process(&family, text)) {
         snprintf(why, MPI_WHY, "%.150s is in the process already", text);
         if (family >= 0 && find_shim_of(folders, family, path)) return MUSTER_OK;
-        snprintf(of, sizeof of, " for %.100s, which is in the process,", text);
-        return find_none(of, folders);
+        snprintf(whose, sizeof whose, " for %.100s, which is in the process,", text);
+        return find_none(whose, folders);
     }
     family = find_family_named(mpi_launch_find().family);
     if (family >= 0 && find_shim_of(folders, family, path)) {

@@ -26,13 +26,13 @@ void mst_mpi_describe(char text[MST_MPI_TEXT]) {
 
 int32_t mpi_wait(const muster_wire_table *table, muster_wire *wire, muster_wire_request *request, int64_t deadline_ns, bool *done) {
     const struct timespec nap = {.tv_nsec = 100000};
-    for (int64_t turn = 0;; turn++) {
+    for (int64_t tests = 0;; tests++) {
         int32_t is_done = 0;
         const int32_t result = table->test(wire, request, &is_done, NULL);
         *done = result == MUSTER_WIRE_OK && is_done;
         if (result != MUSTER_WIRE_OK || is_done) return result;
         if (deadline_ns >= 0 && mst_now_ns() > deadline_ns) return MUSTER_WIRE_OK;
-        if (turn < 1000)
+        if (tests < 1000)
             sched_yield();
         else
             nanosleep(&nap, NULL);

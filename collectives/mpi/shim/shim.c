@@ -364,8 +364,8 @@ static int32_t shim_broadcast(muster_wire *wire, void *buffer, int64_t bytes, in
 
 static int32_t shim_all_gather(muster_wire *wire, const void *from, int32_t bytes, void *to, const int32_t *counts, const int32_t *offsets,
                                muster_wire_request *request) {
-    const void *own = (const char *)to + offsets[wire->rank] == from ? MPI_IN_PLACE : from;
-    SHIM_BEGIN(MPI_Iallgatherv, own, bytes, MPI_BYTE, to, counts, offsets, MPI_BYTE);
+    const void *contribution = (const char *)to + offsets[wire->rank] == from ? MPI_IN_PLACE : from;
+    SHIM_BEGIN(MPI_Iallgatherv, contribution, bytes, MPI_BYTE, to, counts, offsets, MPI_BYTE);
 }
 
 static int32_t shim_all_to_all(muster_wire *wire, const void *from, const int32_t *send_counts, const int32_t *send_offsets, void *to,
