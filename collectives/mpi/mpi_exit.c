@@ -14,6 +14,7 @@
 
 #include <stdio.h>
 #include <stdlib.h>
+#include <time.h>
 #include <unistd.h>
 
 enum { EXIT_WIRES = 64, EXIT_TAG = MST_WIRE_LANES * MST_WIRE_KINDS - 1 };
@@ -80,6 +81,8 @@ static void exit_abort(muster_wire *wire, int status) {
             "runtimes (muster_runtime_close) before they exit.\n",
             table->rank(wire), host, status, at_exit.count ? " and an open runtime" : "");
     fflush(stderr);
+    /* A launcher that is told to abort may throw away what it has not yet read. */
+    (void)nanosleep(&(struct timespec){.tv_nsec = 300000000}, NULL);
     table->abort(NULL, status ? status : 1);
     _exit(status ? status : 1);
 }
