@@ -11,9 +11,6 @@
 #include <string.h>
 #include <time.h>
 
-/* A build without MPI's folder has none to open. */
-#pragma weak mst_mpi_open
-
 static const char where[] = "muster_runtime_open";
 static const int64_t close_grace_ns = 5LL * 1000000000, lost_grace_ns = 5LL * 1000000000, drain_grace_ns = 200 * 1000000;
 
@@ -132,7 +129,7 @@ muster_status mst_nodes_open(const mst_nodes_options *options, mst_nodes **nodes
     mst_wire *wire = NULL;
     if (mst_wire_test_open) {
         if (!mst_wire_test_open(&wire)) return MUSTER_OK;
-    } else if (mst_mpi_open) {
+    } else {
         MUSTER_TRY(mst_mpi_open(options, &wire));
     }
     if (!wire) return MUSTER_OK;

@@ -381,3 +381,61 @@ muster_status mst_processes_collect(mst_call *call, const char *where, const cha
     if (status) mst_nodes_poison(nodes, status, -1);
     return status;
 }
+
+/* ---- single calls ---- */
+
+static muster_tensor single_target(const mst_call *call, int64_t i) {
+    const mst_place *place = mst_output_place(call, i);
+    muster_tensor target = place ? place->tensor : call->function->plan.outputs[i];
+    if (place) return target;
+    target.data = call->function->plan.addresses[call->function->input_count + i];
+    target.byte_offset = 0;
+    return target;
+}
+
+/* The output in contiguous host memory, and the other way. */
+static muster_status single_copy(const mst_call *call, int64_t i, void *packed, bool to_caller, const char *where) {
+    const muster_tensor target = single_target(call, i), source = muster_tensor_make(target.dtype, packed, target.ndim, target.shape);
+    if (mst_output_place(call, i))
+        return mst_runtime_copy_placed(call->function->object.runtime, to_caller ? source : target, to_caller ? target : source, where);
+    if (to_caller)
+        mst_tensor_unpack(target, packed);
+    else
+        mst_tensor_pack(packed, target);
+    return MUSTER_OK;
+}
+
+static int64_t single_output_bytes(const mst_call *call, int64_t i) {
+    const mst_plan *plan = &call->function->plan;
+    return mst_wanted(plan, i) ? (mst_tensor_bytes(plan->outputs[i]) + 7) / 8 * 8 : 0;
+}
+
+int64_t mst_processes_single_bytes(const mst_call *call) {
+    int64_t bytes = 0;
+    for (int64_t i = 0; i < call->function->output_count; i++) bytes += single_output_bytes(call, i);
+    return bytes;
+}
+
+muster_status mst_processes_make_single_block(mst_call *call, const char *where) {
+    mst_store *block = &call->function->processes->block;
+    int64_t at = 0;
+    MUSTER_TRY(mst_host_store_reserve(block, mst_processes_single_bytes(call) + 1, where));
+    for (int64_t i = 0; i < call->function->output_count; at += single_output_bytes(call, i), i++)
+        if (mst_wanted(&call->function->plan, i)) MUSTER_TRY(single_copy(call, i, (char *)block->address + at, false, where));
+    return MUSTER_OK;
+}
+
+muster_status mst_processes_collect_single(mst_call *call, const char *where, const char *all, int64_t block_bytes) {
+    mst_nodes *nodes = call->function->object.runtime->nodes;
+    mst_store *block = &call->function->processes->block;
+    int64_t at = 0;
+    if (block_bytes == 0) return MUSTER_OK;
+    if (nodes->process != 0) MUSTER_TRY(mst_host_store_reserve(block, block_bytes, where));
+    if (block_bytes > MST_ROUND_BYTES)
+        MUSTER_TRY(mst_nodes_broadcast(nodes, where, 0, block->address, block_bytes));
+    else if (nodes->process != 0)
+        memcpy(block->address, all, (size_t)block_bytes); /* process 0's is the first */
+    for (int64_t i = 0; nodes->process != 0 && i < call->function->output_count; at += single_output_bytes(call, i), i++)
+        if (mst_wanted(&call->function->plan, i)) MUSTER_TRY(single_copy(call, i, (char *)block->address + at, true, where));
+    return MUSTER_OK;
+}

@@ -170,11 +170,13 @@ muster_status mst_processes_prepare(muster_function *function, const mst_argumen
 
 /* ---- the run, and the end round ---- */
 
+static bool is_master(const muster_function *function) { return function->object.runtime->nodes->process == 0; }
+
+/* A single call is process 0's: the others get its outputs. */
 static muster_status run_part(mst_call *call, const char *where, bool *began) {
-    muster_function *function = call->function;
     *began = false;
-    if (!mst_call_is_joint(call)) return mst_call_run_workers(call, where, began);
-    MUSTER_TRY(mst_processes_send_inputs(function, where));
+    if (!mst_call_is_joint(call)) return is_master(call->function) ? mst_call_run_workers(call, where, began) : MUSTER_OK;
+    MUSTER_TRY(mst_processes_send_inputs(call->function, where));
     return mst_call_run_workers(call, where, began);
 }
 
@@ -186,25 +188,33 @@ static void set_deadlines(mst_nodes *nodes, const mst_plan *plan, int64_t kept[2
     if (plan->fail_after_ns) nodes->fail_after_ns = plan->fail_after_ns;
 }
 
+static muster_status make_block(mst_call *call, const char *where) {
+    if (mst_call_is_joint(call)) return mst_processes_make_block(call, where);
+    if (!is_master(call->function)) return MUSTER_OK;
+    MUSTER_TRY(mst_outputs_collect(call, where));
+    return mst_processes_make_single_block(call, where);
+}
+
 static const char no_block[MST_ROUND_BYTES];
 
 static muster_status end(mst_call *call, const mst_arguments *arguments, muster_status status, bool began) {
     muster_function *function = call->function;
     mst_nodes *nodes = function->object.runtime->nodes;
+    const bool joint = mst_call_is_joint(call), gives = joint || is_master(function);
     mst_round round = {.where = arguments->where, .signature = 1, .rank = mst_nodes_first(nodes)};
     if (status && began) round.rank = mst_pool_failed_rank(function->object.runtime->pool);
-    if (!status && mst_call_is_joint(call)) status = mst_processes_make_block(call, arguments->where);
-    if (!status && !mst_call_is_joint(call)) status = mst_outputs_collect(call, arguments->where);
+    if (!status) status = make_block(call, arguments->where);
     if (status) mst_nodes_poison(nodes, status, round.rank);
     round.status = status;
-    const int64_t bytes = mst_call_is_joint(call) ? mst_processes_block_bytes(call) : 0;
+    const int64_t bytes = joint ? mst_processes_block_bytes(call) : mst_processes_single_bytes(call);
     if (bytes <= MST_ROUND_BYTES) {
-        round.payload = status ? no_block : function->processes->block.address;
+        round.payload = status || !gives ? no_block : function->processes->block.address;
         round.payload_bytes = (int32_t)bytes;
     }
     snprintf(round.text, sizeof round.text, "function '%.100s'", mst_function_name(function));
     MUSTER_TRY(mst_nodes_end(nodes, &round));
-    return mst_call_is_joint(call) ? mst_processes_collect(call, arguments->where, round.all, bytes) : MUSTER_OK;
+    return joint ? mst_processes_collect(call, arguments->where, round.all, bytes)
+                 : mst_processes_collect_single(call, arguments->where, round.all, bytes);
 }
 
 muster_status mst_processes_call(muster_function *function, const mst_arguments *arguments) {
@@ -217,7 +227,7 @@ muster_status mst_processes_call(muster_function *function, const mst_arguments 
     set_deadlines(nodes, &function->plan, kept);
     muster_status status = run_part(call, planned.where, &began);
     status = end(call, &planned, status, began);
-    if (!status && function->use_count) mst_updates_apply(call);
+    if (!status && began && function->use_count) mst_updates_apply(call);
     nodes->warn_after_ns = kept[0];
     nodes->fail_after_ns = kept[1];
     return began && function->ended ? function->ended(function->user, status) : status;

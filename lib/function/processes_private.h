@@ -67,6 +67,11 @@ int64_t mst_processes_block_bytes(const mst_call *call);
 muster_status mst_processes_make_block(mst_call *call, const char *where);
 /* After it: `all` holds the blocks of all processes. Writes the outputs. */
 muster_status mst_processes_collect(mst_call *call, const char *where, const char *all, int64_t block_bytes);
+/* The same of a single call, which process 0 has made: its block is the outputs, one behind the
+ * other. */
+int64_t mst_processes_single_bytes(const mst_call *call);
+muster_status mst_processes_make_single_block(mst_call *call, const char *where);
+muster_status mst_processes_collect_single(mst_call *call, const char *where, const char *all, int64_t block_bytes);
 
 /* plan.c. The rows of the sliceable variables for the shards of this process, and how many of these
  * have any. */

@@ -424,11 +424,24 @@ static muster_status says_where(muster_worker *worker, const muster_tensor *in, 
     return MUSTER_OK;
 }
 
-/* Every process runs a single call by itself, as rank 0 of 1. */
+static muster_status adds_one(muster_worker *worker, const muster_tensor *in, muster_tensor *out, void *user) {
+    muster_variable *variable = user;
+    const muster_tensor from = muster_worker_variable(worker, variable), to = muster_worker_update(worker, variable);
+    (void)in;
+    ((float *)muster_tensor_address(to))[0] = ((float *)muster_tensor_address(from))[0] + 1;
+    for (int64_t i = 0; i < LARGE; i++) ((float *)muster_tensor_address(out[0]))[i] = ((float *)muster_tensor_address(from))[0] + (float)i;
+    return MUSTER_OK;
+}
+
+/* Process 0 runs a single call, as rank 0 of 1, and all get its outputs. */
 static void make_a_single_call(launch_process *p, muster_runtime *runtime) {
-    muster_function *f;
+    muster_function *f, *add;
+    muster_variable *v;
     int32_t where[4];
-    const muster_tensor out[] = {muster_tensor_make(MUSTER_I32, where, 1, (int64_t[]){4})};
+    static _Thread_local float large[LARGE];
+    float start = 5, value;
+    const muster_tensor out[] = {muster_tensor_make(MUSTER_I32, where, 1, (int64_t[]){4})},
+                        many[] = {muster_tensor_make(MUSTER_F32, large, 1, (int64_t[]){LARGE})};
     launch_ok(p, muster_function_create(runtime, "where", says_where, NULL, &f));
     launch_ok(p, muster_function_output(f, "where", MUSTER_I32, 1, MUSTER_MAX));
     launch_ok(p, muster_function_call_single(f, NULL, 0, out, 1, NULL));
@@ -436,6 +449,20 @@ static void make_a_single_call(launch_process *p, muster_runtime *runtime) {
     launch_ok(p, muster_function_call(f, NULL, 0, out, 1, NULL));
     const int32_t size = muster_runtime_size(runtime);
     launch_check(p, where[0] == size - 1 && where[1] == size && where[2] == size - 1 && where[3] == size);
+    launch_ok(p, muster_variable_create(runtime, "v", muster_tensor_make(MUSTER_F32, &start, 1, (int64_t[]){1}), &v));
+    launch_ok(p, muster_function_create(runtime, "add", adds_one, v, &add));
+    launch_ok(p, muster_function_variable(add, v, MUSTER_USE_READ));
+    launch_ok(p, muster_function_update(add, v, MUSTER_SUM));
+    launch_ok(p, muster_function_output(add, "many", MUSTER_F32, 1, MUSTER_SUM));
+    for (int call = 0; call < 2; call++) {
+        memset(large, 0xff, sizeof large);
+        launch_ok(p, muster_function_call_single(add, NULL, 0, many, 1, NULL));
+        for (int64_t i = 0; i < LARGE; i++) launch_check(p, large[i] == start + (float)call + (float)i);
+    }
+    for (int32_t r = 0; r < size; r++) { /* only rank 0 has a new value */
+        launch_ok(p, muster_variable_get(v, r, muster_tensor_make(MUSTER_F32, &value, 1, (int64_t[]){1})));
+        launch_check(p, value == (r == 0 ? start + 2 : start));
+    }
     count_checked();
 }
 
