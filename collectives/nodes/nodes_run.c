@@ -5,20 +5,25 @@
 /* ---- meetings of the members of this process ---- */
 
 muster_status mst_nodes_conclude(mst_nodes_state *state, muster_status status) {
-    state->outcome = status;
-    if (status != MUSTER_OK) mst_error_save(state->message);
+    state->outcome.status = status;
+    if (status != MUSTER_OK) mst_error_save(state->outcome.message);
     return status;
 }
 
 /* Meetings are not counted as collectives of the worker. */
 muster_status mst_nodes_join_members(const mst_batch *batch) {
-    const mst_nodes_state *state = mst_nodes_of(batch->communicator);
+    mst_nodes_state *state = mst_nodes_of(batch->communicator);
     mst_team *team = state->span->local->team;
     const uint64_t sequence = batch->worker->sequence, tag = mst_team_tag(team, batch->worker);
     batch->worker->sequence = sequence;
+    mst_nodes_outcome *brought = &state->brought[tag % 2]; /* tags of meetings follow one another */
+    if (mst_nodes_leads(batch)) {
+        brought->status = state->outcome.status;
+        if (brought->status != MUSTER_OK) memcpy(brought->message, state->outcome.message, sizeof brought->message);
+    }
     mst_team_arrive(team, batch->worker, tag);
     MUSTER_TRY(mst_team_wait_all(team, batch->worker, tag, batch->function));
-    return state->outcome == MUSTER_OK ? MUSTER_OK : mst_error_restore(state->outcome, state->message);
+    return brought->status == MUSTER_OK ? MUSTER_OK : mst_error_restore(brought->status, brought->message);
 }
 
 /* ---- one item ---- */

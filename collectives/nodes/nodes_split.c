@@ -214,7 +214,7 @@ static muster_status attempt(mst_nodes_state *state, const mst_batch *batch, con
     if (status == MUSTER_OK) status = mst_nodes_join_members(batch);
     if (status == MUSTER_OK && mst_nodes_leads(batch)) {
         mst_nodes_conclude(state, compare_results(state, batch));
-        if (state->outcome != MUSTER_OK || state->again) return_lanes(state, batch, view);
+        if (state->outcome.status != MUSTER_OK || state->again) return_lanes(state, batch, view);
     }
     if (status == MUSTER_OK) status = mst_nodes_join_members(batch);
     *again = status == MUSTER_OK && state->again;

@@ -38,6 +38,11 @@ typedef struct mst_nodes_buffer {
     int64_t *bytes, *send_bytes; /* [processes] */
 } mst_nodes_buffer;
 
+typedef struct mst_nodes_outcome {
+    muster_status status;
+    char message[MST_MESSAGE_SIZE]; /* where status is not MUSTER_OK */
+} mst_nodes_outcome;
+
 /* Of one communicator. Between two meetings either the leader writes it or the members read it. */
 typedef struct mst_nodes_state {
     mst_rank_span *span;
@@ -63,9 +68,10 @@ typedef struct mst_nodes_state {
     } * made;
     struct mst_nodes_mail *mail;
     bool again; /* a lane was taken meanwhile by another split */
-    /* What the leader has come to. */
-    muster_status outcome;
-    char message[MST_MESSAGE_SIZE];
+    /* What the leader has come to. It alone reads and writes this; the members read what it brings to
+     * a meeting. Meetings take turns with two of these, because after one the leader may come to the
+     * next before a member has read: but not to the one after that, which needs all members. */
+    mst_nodes_outcome outcome, brought[2];
     int64_t served; /* for tests: batches that have come to a good end */
 } mst_nodes_state;
 
