@@ -10,8 +10,8 @@
  * same error, which names process and host. A failure in one process is returned by all.
  *
  * Ranks are global: those that functions take and give, and those in messages. A call of rank 0
- * alone (muster_function_call_single) is made in each process by its own first device, as rank 0 of
- * 1. Names of devices are those of the process, and the default device is its first one unless it
+ * alone (muster_function_call_single) runs in process 0, as rank 0 of 1, and every process gets its
+ * outputs. Names of devices are those of the process, and the default device is its first one unless it
  * is set; muster_tensor.device counts in the process as well, since a tensor on a device never
  * leaves its process: it is the rank without that of the process's first device.
  *

@@ -288,7 +288,7 @@ mst_call_rows mst_processes_rows(const mst_call *call, int64_t count) {
     }
     if (!mst_processes_are_counted(function)) return (mst_call_rows){0, count, call->first_shard, call->total_shards};
     int64_t first, own;
-    return rows_of(call, process, &first, &own);
+    return rows_of(call, process, &first, &count);
 }
 
 /* By even edges the rows go to as many shards as there are rows. */
