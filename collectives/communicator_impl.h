@@ -88,7 +88,7 @@ typedef struct mst_rank_span {
     int32_t lane;        /* of the wire, for this communicator alone */
     int32_t size;        /* all members */
     int32_t processes;   /* that have members */
-    int32_t here, most;   /* this process among them; the most members of one of them */
+    int32_t here, most;  /* this process among them; the most members of one of them */
     int32_t *numbers;    /* [processes] their numbers in the launch, ascending */
     int32_t *counts;     /* [processes] their members */
     int32_t *process_of; /* [size] in [0, processes) */
@@ -122,7 +122,7 @@ struct muster_communicator {
     muster_communicator *world, *next;
     _Atomic int32_t users; /* members that have not released it */
     /* the world only */
-    muster_communicator *global;      /* of the workers of all processes; the world itself if there is one process */
+    muster_communicator *global;     /* of the workers of all processes; the world itself if there is one process */
     mst_worker_collectives *workers; /* [size] */
     bool fixed_order;                /* combine floats in rank order only */
     int64_t stream_bytes;            /* of the options */
@@ -274,6 +274,8 @@ static inline muster_status mst_worker_collective_of_all(muster_worker *worker, 
  * ensures that requests with inputs and outputs of at most `bytes` each allocate nothing. */
 static inline bool mst_worker_reserves(const muster_worker *worker) { return mst_worker_neighbours(worker)->size > 1; }
 muster_status mst_worker_reserve(muster_worker *worker, int64_t bytes);
+/* The same for mst_worker_collective_of_all. */
+muster_status mst_worker_reserve_of_all(muster_worker *worker, int64_t bytes);
 /* The same for an all_reduce_apply of all workers, in one pass or in phases, with one vector of
  * `length` gradients on each rank. */
 muster_status mst_worker_reserve_apply(muster_worker *worker, const mst_apply_layout *layout, int64_t length);

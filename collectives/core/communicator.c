@@ -221,13 +221,21 @@ muster_status mst_communicator_run(muster_communicator *communicator, muster_wor
     return mst_batch_run(communicator, worker, requests, count);
 }
 
-muster_status mst_worker_reserve(muster_worker *worker, int64_t bytes) {
-    muster_communicator *communicator = mst_worker_neighbours(worker);
-    for (int32_t t = 0; mst_worker_reserves(worker) && t < MST_TRANSPORT_COUNT; t++) {
+static muster_status reserve_in(muster_communicator *communicator, muster_worker *worker, int64_t bytes) {
+    for (int32_t t = 0; t < MST_TRANSPORT_COUNT; t++) {
         const mst_transport *transport = mst_transport_at(t);
         if (transport->reserve && communicator->state[t]) MUSTER_TRY(transport->reserve(communicator, worker, bytes));
     }
     return MUSTER_OK;
+}
+
+muster_status mst_worker_reserve(muster_worker *worker, int64_t bytes) {
+    return mst_worker_reserves(worker) ? reserve_in(mst_worker_neighbours(worker), worker, bytes) : MUSTER_OK;
+}
+
+muster_status mst_worker_reserve_of_all(muster_worker *worker, int64_t bytes) {
+    muster_communicator *communicator = mst_worker_communicator(worker);
+    return communicator->span ? reserve_in(communicator, worker, bytes) : mst_worker_reserve(worker, bytes);
 }
 
 muster_status mst_worker_reserve_apply(muster_worker *worker, const mst_apply_layout *layout, int64_t length) {

@@ -18,9 +18,10 @@
  * Operations on variables are calls of all processes: each passes the same values, of which a
  * process copies those of its own devices (MUSTER_CHECK=1 in the environment compares them by
  * hashes), and each gets all results, those of the devices of other processes too. Creating a
- * variable is such a call; destroying one, and asking for its name, type or shape, is not. What
- * needs collectives between the replicas, parameter servers, graphs with MUSTER_ONE_DEVICE and
- * updates by rules are UNSUPPORTED with several processes.
+ * variable is such a call; destroying one, and asking for its name, type or shape, is not.
+ * Collectives between the replicas reach those of all processes, and their roots are ranks as
+ * everywhere. Parameter servers, graphs with MUSTER_ONE_DEVICE and updates by rules are UNSUPPORTED
+ * with several processes.
  *
  * Without a launch there is one process with number 0, which has all ranks. */
 #ifndef MUSTER_NODES_H

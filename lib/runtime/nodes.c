@@ -219,6 +219,7 @@ muster_status mst_runtime_nodes_join(muster_runtime *runtime, const muster_runti
 
 muster_status mst_runtime_nodes_agree(muster_runtime *runtime, muster_status status) {
     if (!runtime->nodes) return status;
+    if (runtime->pool) runtime->nodes->spin_ns = mst_pool_settings(runtime->pool)->spin_ns;
     if (status == MUSTER_OK) status = find_names(runtime);
     mst_round round = {.where = where, .text = "muster_runtime_open", .signature = 2, .status = status, .rank = -1};
     return mst_nodes_begin(runtime->nodes, &round);

@@ -68,18 +68,17 @@ static muster_status broadcast_replica(mst_change *change, muster_worker *worker
     const mst_replica *next = &change->next[mst_change_at(change, index, mst_worker_public_rank(worker))];
     const int64_t elements = mst_replica_elements(variable, next);
     const bool root = mst_worker_public_rank(worker) == change->rank;
-    return mst_worker_collective(worker, (mst_request){.collective = MST_BROADCAST,
-                                                       .dtype = (uint8_t)variable->dtype,
-                                                       .root = change->rank,
-                                                       .input = root ? next->address : NULL,
-                                                       .input_count = root ? elements : 0,
-                                                       .output = next->address,
-                                                       .output_count = elements});
+    return mst_worker_collective_of_all(worker, (mst_request){.collective = MST_BROADCAST,
+                                                              .dtype = (uint8_t)variable->dtype,
+                                                              .root = change->rank,
+                                                              .input = root ? next->address : NULL,
+                                                              .input_count = root ? elements : 0,
+                                                              .output = next->address,
+                                                              .output_count = elements});
 }
 
 static muster_status plan_broadcast_replicas(mst_change *change) {
     MUSTER_TRY(mst_change_check_rank(change, change->rank));
-    MUSTER_TRY(mst_change_check_collective(change));
     MUSTER_TRY(mst_change_check_defined(change, change->rank));
     MUSTER_TRY(mst_change_replicas(change));
     for (int32_t i = 0; i < change->count; i++) {

@@ -48,11 +48,11 @@ static muster_status combine_products(const mst_change *change, muster_worker *w
     request.dtype = (uint8_t)compute;
     const bool convert = output && compute != variable->dtype;
     if (convert) request.output = products;
-    MUSTER_TRY(mst_worker_collective(worker, request));
+    MUSTER_TRY(mst_worker_collective_of_all(worker, request));
     if (!convert || request.output_count == 0) return MUSTER_OK;
     return mst_worker_convert(worker, variable->dtype, output, compute, products, request.output_count);
 }
 
 muster_status mst_change_combine(const mst_change *change, muster_worker *worker, int32_t index, mst_request request) {
-    return change->weights ? combine_products(change, worker, index, request) : mst_worker_collective(worker, request);
+    return change->weights ? combine_products(change, worker, index, request) : mst_worker_collective_of_all(worker, request);
 }

@@ -157,7 +157,7 @@ static bool allocates(const mst_change *change) {
 static muster_status allocate_task(muster_worker *worker, void *argument) {
     mst_change *change = argument;
     for (int32_t i = 0; i < change->count; i++) MUSTER_TRY(allocate_one(change, worker, i));
-    if (change->reserve > 0) MUSTER_TRY(mst_worker_reserve(worker, change->reserve));
+    if (change->reserve > 0) MUSTER_TRY(mst_worker_reserve_of_all(worker, change->reserve));
     return mst_worker_collective(worker, (mst_request){.collective = MST_BARRIER, .root = -1});
 }
 

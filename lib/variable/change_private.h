@@ -88,8 +88,6 @@ void mst_change_salt(mst_change *change, const void *bytes, size_t count);
 /* For `spread`: all tensors of the process of change->rank; all parts of all tensors. */
 muster_status mst_change_spread_from(mst_change *change);
 muster_status mst_change_spread_parts(mst_change *change);
-/* Refuses an operation that needs collectives between the devices of several processes. */
-muster_status mst_change_check_collective(const mst_change *change);
 
 /* The size in bytes of a shape that has been checked. */
 int64_t mst_shape_bytes(muster_dtype dtype, int32_t ndim, const int64_t *shape);

@@ -3,7 +3,6 @@
 
 /* The caller has set op and rank. */
 static muster_status plan_reduction(mst_change *change) {
-    MUSTER_TRY(mst_change_check_collective(change));
     MUSTER_TRY(mst_change_check_reduction(change));
     MUSTER_TRY(mst_change_check_rank(change, change->rank));
     MUSTER_TRY(mst_change_check_all_defined(change));
@@ -104,14 +103,14 @@ static muster_status reduce_scatter_one(mst_change *change, muster_worker *worke
     const muster_variable *variable = change->variables[index];
     const mst_replica *replica = &variable->everywhere[mst_worker_public_rank(worker)],
                       *next = &change->next[mst_change_at(change, index, mst_worker_public_rank(worker))];
-    return mst_worker_collective(worker, (mst_request){.collective = MST_REDUCE_SCATTER,
-                                                       .reduction = (uint8_t)change->op,
-                                                       .dtype = (uint8_t)variable->dtype,
-                                                       .root = -1,
-                                                       .input = replica->address,
-                                                       .input_count = mst_replica_elements(variable, replica),
-                                                       .output = next->address,
-                                                       .output_count = mst_replica_elements(variable, next)});
+    return mst_worker_collective_of_all(worker, (mst_request){.collective = MST_REDUCE_SCATTER,
+                                                              .reduction = (uint8_t)change->op,
+                                                              .dtype = (uint8_t)variable->dtype,
+                                                              .root = -1,
+                                                              .input = replica->address,
+                                                              .input_count = mst_replica_elements(variable, replica),
+                                                              .output = next->address,
+                                                              .output_count = mst_replica_elements(variable, next)});
 }
 
 static muster_status plan_reduce_scatter(mst_change *change) {

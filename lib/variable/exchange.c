@@ -19,7 +19,6 @@ static muster_status exchange_run(const char *where, muster_variable *const *var
     change.rank = rank;
     change.work = work;
     muster_status status = mst_change_check_rank(&change, rank);
-    if (status == MUSTER_OK) status = mst_change_check_collective(&change);
     if (status == MUSTER_OK) status = mst_change_replicas(&change);
     for (int32_t i = 0; status == MUSTER_OK && i < count; i++) status = plan_one(&change, i);
     return mst_change_end(&change, status == MUSTER_OK ? mst_change_run(&change, false) : status);
@@ -54,7 +53,7 @@ static mst_request request_of(const mst_change *change, const muster_worker *wor
 /* ---- all_gather ---- */
 
 static muster_status all_gather_one(mst_change *change, muster_worker *worker, int32_t index) {
-    return mst_worker_collective(worker, request_of(change, worker, index, MST_ALL_GATHER));
+    return mst_worker_collective_of_all(worker, request_of(change, worker, index, MST_ALL_GATHER));
 }
 
 static muster_status plan_all_gather(mst_change *change, int32_t index) {
@@ -77,7 +76,7 @@ static muster_status gather_one(mst_change *change, muster_worker *worker, int32
         request.output = NULL;
         request.output_count = 0;
     }
-    return mst_worker_collective(worker, request);
+    return mst_worker_collective_of_all(worker, request);
 }
 
 static muster_status plan_gather(mst_change *change, int32_t index) {
@@ -100,7 +99,7 @@ static muster_status scatter_one(mst_change *change, muster_worker *worker, int3
         request.input = NULL;
         request.input_count = 0;
     }
-    return mst_worker_collective(worker, request);
+    return mst_worker_collective_of_all(worker, request);
 }
 
 static muster_status exchange_plan_scatter(mst_change *change, int32_t index) {
@@ -137,7 +136,7 @@ static muster_status all_to_all_one(mst_change *change, muster_worker *worker, i
     mst_request request = request_of(change, worker, index, MST_ALL_TO_ALL);
     request.send_counts = sent;
     request.recv_counts = received;
-    return mst_worker_collective(worker, request);
+    return mst_worker_collective_of_all(worker, request);
 }
 
 static muster_status plan_all_to_all(mst_change *change, int32_t index) {

@@ -85,7 +85,6 @@ static muster_status plan_reduce_to(mst_change *change) {
     }
     change->device_results = mst_alloc((size_t)change->count * sizeof *change->device_results);
     if (!change->device_results) return mst_out_of_memory(change->where, change->count * (int64_t)sizeof *change->device_results);
-    MUSTER_TRY(mst_change_check_collective(change));
     change->prepare = reserve_result;
     change->spread = mst_change_spread_from;
     change->work = reduce_to_one;

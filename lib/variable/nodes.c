@@ -132,7 +132,10 @@ static muster_status open_spread(mst_change *change) {
 muster_status mst_change_agree(mst_change *change) { return agree_with(change, open_spread(change)); }
 
 muster_status mst_change_finish(mst_change *change, muster_status status) {
-    return finish_with(change, status, status == MUSTER_OK ? -1 : mst_pool_failed_rank(change->runtime->pool));
+    const int32_t rank = status == MUSTER_OK ? -1 : mst_pool_failed_rank(change->runtime->pool);
+    /* The others may wait for this process in a collective, which it does not enter any more. */
+    if (status != MUSTER_OK) mst_nodes_poison(change->runtime->nodes, status, rank);
+    return finish_with(change, status, rank);
 }
 
 /* Also for an operation that had nothing to do: the processes tell each other so. */
@@ -140,10 +143,6 @@ muster_status mst_change_refused(mst_change *change, muster_status status) {
     if (!change->runtime || !change->runtime->nodes || change->agreed) return status;
     MUSTER_TRY(agree_with(change, status));
     return finish_with(change, status, -1);
-}
-
-muster_status mst_change_check_collective(const mst_change *change) {
-    return mst_runtime_refuse_nodes(change->runtime, change->where, "collective on variables");
 }
 
 /* ---- results ---- */

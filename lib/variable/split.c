@@ -60,7 +60,7 @@ static muster_status split_one(mst_change *change, muster_worker *worker, int32_
     request.input_count = mst_worker_public_rank(worker) == 0 ? mst_replica_elements(variable, &variable->everywhere[0]) : 0;
     request.output = next_of(change, worker)->address;
     request.output_count = mst_replica_elements(variable, next_of(change, worker));
-    return mst_worker_collective(worker, request);
+    return mst_worker_collective_of_all(worker, request);
 }
 
 /* ---- from parts to whole values, or to the parts of another axis: every rank gathers ---- */
@@ -75,7 +75,7 @@ static muster_status join_one(mst_change *change, muster_worker *worker, int32_t
     request.input_count = mst_replica_elements(variable, part);
     request.output = parts;
     request.output_count = muster_tensor_count(whole_at(change, rank, parts));
-    MUSTER_TRY(mst_worker_collective(worker, request));
+    MUSTER_TRY(mst_worker_collective_of_all(worker, request));
     if (parts == next->address) return MUSTER_OK;
     muster_tensor made = muster_tensor_make(variable->dtype, next->address, variable->ndim, next->shape);
     made.device = rank - change->runtime->first;
@@ -106,7 +106,6 @@ static muster_status plan_move(mst_change *change) {
     const muster_variable *variable = change->variables[0];
     const muster_tensor value = whole_at(change, 0, NULL);
     const size_t bytes = (size_t)change->size * sizeof *change->parts;
-    MUSTER_TRY(mst_change_check_collective(change));
     MUSTER_TRY(mst_change_check_defined_of(change, 0, 0, mst_variable_split_axis(variable) < 0 ? 1 : change->size));
     MUSTER_TRY(mst_change_replicas(change));
     change->parts = mst_alloc(bytes);

@@ -162,7 +162,7 @@ typedef struct refusal {
     char messages[LAUNCH_PROCESSES][512];
     muster_status statuses[LAUNCH_PROCESSES];
 } refusal;
-enum { OTHER_NAME, OTHER_SHAPE, OTHER_RANK, OTHER_OPERATION, NAME_TAKEN, RANK_BEYOND, OTHER_SEED, COLLECTIVE, REFUSALS };
+enum { OTHER_NAME, OTHER_SHAPE, OTHER_RANK, OTHER_OPERATION, NAME_TAKEN, RANK_BEYOND, OTHER_SEED, ROOT_BEYOND, REFUSALS };
 
 static muster_status refused_call(const refusal *r, int32_t process, muster_runtime *runtime, muster_variable *v) {
     float values[4] = {1, 2, 3, 4};
@@ -186,7 +186,7 @@ static muster_status refused_call(const refusal *r, int32_t process, muster_runt
     case OTHER_SEED:
         return muster_variable_initialise(v, &options);
     default:
-        return muster_variables_all_reduce(&v, 1, MUSTER_SUM);
+        return muster_variables_broadcast_from(&v, 1, 3);
     }
 }
 
@@ -219,7 +219,7 @@ static void what_differs_is_refused_in_all_processes(void **state) {
         {"muster_variable_create", "'v'"},
         {"muster_variable_get: rank: expected 0 to 2, received 3", ""},
         {"differs here in what it passes", "muster_variable_initialise of variable 'v'"},
-        {"muster_variables_all_reduce: expected a runtime of one process", "received one of 2"},
+        {"muster_variables_broadcast_from: rank: expected 0 to 2, received 3", ""},
     };
     static refusal r;
     for (r.which = 0; r.which < REFUSALS; r.which++) {
