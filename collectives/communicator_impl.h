@@ -159,8 +159,8 @@ static inline bool mst_worker_is_single(const muster_worker *worker) { return wo
 static inline int32_t mst_communicator_rank(const muster_communicator *communicator, const muster_worker *worker) {
     return communicator->rank_of[worker->rank];
 }
-/* The members of all processes, and the rank among them of the member that has `rank` among those of
- * this process. */
+/* The members of all processes, and the rank among them of the member that has `rank` among those
+ * of this process. */
 static inline int32_t mst_communicator_total(const muster_communicator *communicator) {
     return __builtin_expect(communicator->span != NULL, 0) ? communicator->span->size : communicator->size;
 }
@@ -168,7 +168,8 @@ static inline int32_t mst_communicator_public(const muster_communicator *communi
     return __builtin_expect(communicator->span != NULL, 0) && rank >= 0 ? communicator->span->ranks[rank] : rank;
 }
 /* Formats the name of a member for error messages: "rank 1 (worker 3)", or with several processes
- * "rank 1 (worker 3, process 1, host b)". rank: among the members of all processes. Returns text. */
+ * "rank 1 (worker 3, process 1, host b)". rank: among the members of all processes. Returns
+ * text. */
 enum { MST_MEMBER_TEXT = 160 };
 const char *mst_member_text(const muster_communicator *communicator, int32_t rank, char text[MST_MEMBER_TEXT]);
 
@@ -207,8 +208,8 @@ void mst_communicator_ready(muster_communicator *communicator);
 /* Describes the transports for the runtime's description, such as "p2p between peers; NCCL 2.28.9".
  * Returns text. The description changes when the communicator's revision does. */
 const char *mst_communicator_description(const muster_communicator *communicator, char *text, size_t size);
-/* The communicator of the current run, of the workers of all processes; inside run_single it has one
- * rank. */
+/* The communicator of the current run, of the workers of all processes; inside run_single it has
+ * one rank. */
 muster_communicator *mst_worker_communicator(const muster_worker *worker);
 
 /* Serves requests that have been checked, all together. Several requests, or a message of a rank to

@@ -49,8 +49,8 @@ muster_status mst_communicator_make(const char *where, mst_pool *pool, const int
 void mst_communicator_free(muster_communicator *communicator);
 
 /* span.c. workers[size]: the members' ranks in the runtime, in the order of their ranks here. At
- * least one member is in this process. *made is freed by mst_rank_span_free, which accepts NULL; its
- * `local` belongs to the caller. mst_rank_span_count: how many processes have these workers. */
+ * least one member is in this process. *made is freed by mst_rank_span_free, which accepts NULL;
+ * its `local` belongs to the caller. mst_rank_span_count: how many processes have these workers. */
 muster_status mst_rank_span_make(const char *where, struct mst_nodes *nodes, int32_t lane, const int32_t *workers, int32_t size,
                                  mst_rank_span **made);
 void mst_rank_span_free(mst_rank_span *span);

@@ -82,8 +82,8 @@ static muster_status apply_step(const mst_view *view, mst_host_sum sum, const ms
     return MUSTER_OK;
 }
 
-/* A rule that adds two gradients by itself, and writes both parameters, needs neither the sum in the
- * chunk nor copies. */
+/* A rule that adds two gradients by itself, and writes both parameters, needs neither the sum in
+ * the chunk nor copies. */
 static bool takes_pairs(const mst_view *view, mst_host_sum sum) {
     const mst_apply_offer *offer = mst_view_offer(view, view->rank);
     return offer->pairs && offer->phase == MST_APPLY_WHOLE && !view->apply->on_device && view->size == 2 && mst_view_shards(view) == 2 &&

@@ -159,8 +159,8 @@ static mst_progress take(mst_arrival *a, int32_t step, const mst_arrival_header 
     return MST_PROGRESS_DONE;
 }
 
-/* DONE when the message of this step has been taken. Those of earlier arrivals are dropped; one of a
- * later arrival stays, and this one goes on only if the caller gives it up. */
+/* DONE when the message of this step has been taken. Those of earlier arrivals are dropped; one of
+ * a later arrival stays, and this one goes on only if the caller gives it up. */
 static mst_progress receive(mst_arrival *a, int32_t step) {
     const mst_channel *c = &a->channel;
     for (;;) {

@@ -1,9 +1,9 @@
 /* The arrival: the one way in which the processes of a channel agree on something. Each brings a
- * header of 128 bytes and, if it likes, up to a few KiB of payload. After ceil(log2(size)) steps all
- * have the same header, combined from those of all members, and the payloads of all.
+ * header of 128 bytes and, if it likes, up to a few KiB of payload. After ceil(log2(size)) steps
+ * all have the same header, combined from those of all members, and the payloads of all.
  *
- * Dissemination: in step k member i sends what it knows to member i - 2^k and learns from member
- * i + 2^k what that one knows. Payloads are gathered on the way, as Bruck's algorithm does.
+ * Dissemination: in step k member i sends what it knows to member i - 2^k and learns from member i
+ * + 2^k what that one knows. Payloads are gathered on the way, as Bruck's algorithm does.
  *
  * Members that do not match (another kind, other bytes of payload) go through the same steps, with
  * headers alone, and all of them learn who differs. An arrival that a process has given up stays in

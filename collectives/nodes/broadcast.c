@@ -1,11 +1,11 @@
-/* Broadcast by a binary tree of chunks, which are passed on as they come. Member v, counted from the
- * root, has the children 2 v + 1 and 2 v + 2.
+/* Broadcast by a binary tree of chunks, which are passed on as they come. Member v, counted from
+ * the root, has the children 2 v + 1 and 2 v + 2.
  *
- * A member receives N bytes and sends 2 N at most, in C = N / c chunks. By LogGP (latency L, overhead
- * o, gap G per byte, g per message), messages of c bytes that a member sends are s(c) = max(o, g + c
- * G) apart; 2 o, if that is more, where it receives as many meanwhile. A chunk is at the first child
- * after t = L + 2 o + c G, at the second one s(c) later, and the depth is D = floor(log2 M). The last
- * chunk leaves the root 2 (C - 1) s(c) after the first one, so
+ * A member receives N bytes and sends 2 N at most, in C = N / c chunks. By LogGP (latency L,
+ * overhead o, gap G per byte, g per message), messages of c bytes that a member sends are s(c) =
+ * max(o, g + c G) apart; 2 o, if that is more, where it receives as many meanwhile. A chunk is at
+ * the first child after t = L + 2 o + c G, at the second one s(c) later, and the depth is D =
+ * floor(log2 M). The last chunk leaves the root 2 (C - 1) s(c) after the first one, so
  *     T <= 2 (C - 1) s(c) + D (t + s(c)).
  * The last sender knows L - o later that its message has been matched. */
 #include "flow_private.h"

@@ -1,6 +1,7 @@
-/* Reductions by a chain: a running sum goes from member 0 to the last one, chunk by chunk; each adds
- * its values. That is a left fold in the order of the members, and of the values of each where it
- * brings several. The result goes back along the chain (all_reduce), or to root at once (reduce).
+/* Reductions by a chain: a running sum goes from member 0 to the last one, chunk by chunk; each
+ * adds its values. That is a left fold in the order of the members, and of the values of each where
+ * it brings several. The result goes back along the chain (all_reduce), or to root at once
+ * (reduce).
  *
  * all_reduce of N bytes in C = N / c chunks: every member moves 2 N bytes. By LogGP (see
  * broadcast.c), with f the time to fold a chunk, a chunk takes M - 1 messages there and M - 1 back:

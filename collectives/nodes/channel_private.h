@@ -13,8 +13,9 @@ typedef struct mst_channel {
     const int32_t *members; /* [size] their process numbers, kept by the owner; NULL: member i is process i */
 } mst_channel;
 
-/* The kinds of messages on a lane. A pair of processes exchanges the messages of a kind in the order
- * in which they were sent. The first ones are on every lane, CONTROL and TEXTS on lane 0 only. */
+/* The kinds of messages on a lane. A pair of processes exchanges the messages of a kind in the
+ * order in which they were sent. The first ones are on every lane, CONTROL and TEXTS on lane 0
+ * only. */
 typedef enum mst_kind {
     MST_KIND_ARRIVAL = 0, /* arrive.c */
     MST_KIND_CONTROL,     /* poison, questions and answers: to whoever waits (control.c) */
@@ -46,10 +47,11 @@ typedef struct mst_machine {
     /* Does what can be done now, and returns. The caller holds the lock of the wire, so it takes 50
      * us at most. */
     mst_progress (*progress)(struct mst_machine *machine);
-    /* The number of a process whose message this machine needs to go on; -1: of none in particular. */
+    /* The number of a process whose message this machine needs to go on; -1: of none in
+     * particular. */
     int32_t (*waits_for)(const struct mst_machine *machine);
-    /* Has the last call of `progress` done anything? Then the caller calls it again before it sleeps:
-     * folds and copies are done a batch in each call. */
+    /* Has the last call of `progress` done anything? Then the caller calls it again before it
+     * sleeps: folds and copies are done a batch in each call. */
     bool moved;
 } mst_machine;
 

@@ -1,5 +1,6 @@
-/* Poison, questions and answers. Poison is flooded: each process tells, once for each epoch, those to
- * which it sends its arrivals, 2^k below it, so that log2 of their number many hops reach all. */
+/* Poison, questions and answers. Poison is flooded: each process tells, once for each epoch, those
+ * to which it sends its arrivals, 2^k below it, so that log2 of their number many hops reach
+ * all. */
 #include "control_private.h"
 
 #include <stdio.h>

@@ -1,6 +1,6 @@
 /* Control messages between processes, taken and answered by whoever waits: that a call has failed
- * (poison), and whom a process waits for (questions and answers). Like the state machines it reads no
- * clock and never waits; the caller holds the lock of the wire unless it says otherwise. */
+ * (poison), and whom a process waits for (questions and answers). Like the state machines it reads
+ * no clock and never waits; the caller holds the lock of the wire unless it says otherwise. */
 #ifndef MST_CONTROL_PRIVATE_H
 #define MST_CONTROL_PRIVATE_H
 
@@ -63,11 +63,11 @@ typedef struct mst_control {
 
 /* Nothing is posted yet. */
 void mst_control_open(mst_control *control, mst_wire *wire);
-/* Takes what has come, sends what is to be sent. current: the epoch of this process; poison of older
- * ones is dropped. DONE: nothing is left to do now. */
+/* Takes what has come, sends what is to be sent. current: the epoch of this process; poison of
+ * older ones is dropped. DONE: nothing is left to do now. */
 mst_progress mst_control_progress(mst_control *control, uint64_t current);
-/* Makes this the poison of its epoch, and tells the neighbours, unless there is one of this epoch, or
- * a newer one. Returns whether it is new. */
+/* Makes this the poison of its epoch, and tells the neighbours, unless there is one of this epoch,
+ * or a newer one. Returns whether it is new. */
 bool mst_control_poison(mst_control *control, const mst_control_message *message);
 /* Has the epoch been poisoned so? Threads: any, without the lock. */
 static inline bool mst_control_is_poisoned(const mst_control *control, mst_control_type type, uint64_t epoch) {

@@ -2,8 +2,8 @@
  *
  * scatter: root sends to 8 members at a time; gather: 8 members at a time send to root. More than 4
  * KiB wait for a message of no bytes from root, a credit, so that root need not take what it has no
- * receive for. Root moves N (M - 1) / M bytes, the others N / M. By LogGP (see broadcast.c), with n =
- * N / M in chunks of c:
+ * receive for. Root moves N (M - 1) / M bytes, the others N / M. By LogGP (see broadcast.c), with n
+ * = N / M in chunks of c:
  *     scatter: T = (M - 1) (n / c) s(c) + L + o;  gather: the same, with credits L + 2 o more.
  *
  * all_to_all: M - 1 rounds; in round r member m sends to m + r and receives from m - r, so that
@@ -80,7 +80,8 @@ static void direct_begin(mst_schedule *schedule) {
         direct_begin_member(schedule);
 }
 
-/* schedule->step: the first pair that has not ended; schedule->next: the first that has not begun. */
+/* schedule->step: the first pair that has not ended; schedule->next: the first that has not
+ * begun. */
 static bool direct_advance(mst_schedule *schedule) {
     mst_flow *flows = schedule->flows;
     if (schedule->move->kind != MST_MOVE_ALL_TO_ALL && schedule->channel->rank != schedule->move->root) {

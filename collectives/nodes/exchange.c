@@ -7,8 +7,8 @@
  *     T = 2 ((M - 2) s(n) + L + 2 o + n G) + fold,
  * with longer ones the second step begins after the first chunk of c:
  *     T = (M - 1) (n / c) s(c) + ((M - 2) s(c) + L + 2 o + c G) + (L + 2 o) + fold,
- * where a member sends and receives at the same time. reduce_scatter is the first step alone; reduce
- * is the first step and a gather; "gather" of a reduce has one slice, which is root's. */
+ * where a member sends and receives at the same time. reduce_scatter is the first step alone;
+ * reduce is the first step and a gather; "gather" of a reduce has one slice, which is root's. */
 #include "flow_private.h"
 
 enum { EXCHANGE_WINDOW = 2 };
@@ -46,7 +46,8 @@ static mst_flow *exchange_flow(const mst_schedule *schedule, int32_t distance, i
     return &schedule->flows[EXCHANGE_FLOWS * (distance - 1) + which];
 }
 
-/* The slots of the member from which this distance receives; those of distance `size` are for results. */
+/* The slots of the member from which this distance receives; those of distance `size` are for
+ * results. */
 static char *exchange_slots(const mst_schedule *schedule, int32_t distance) {
     return mst_schedule_slots(schedule) + (distance - 1) * EXCHANGE_WINDOW * schedule->chunk;
 }

@@ -113,7 +113,8 @@ static int32_t flows_test(mst_schedule *schedule) {
     return result;
 }
 
-/* One chunk of each flow that may go on, so that no member waits for several chunks of another one. */
+/* One chunk of each flow that may go on, so that no member waits for several chunks of another
+ * one. */
 static int32_t flows_begin(mst_schedule *schedule, int32_t *begun) {
     int32_t result = MUSTER_WIRE_OK;
     for (int32_t i = 0; result == MUSTER_WIRE_OK && i < schedule->flow_count && *begun < FLOW_BEGUN; i++) {

@@ -1,5 +1,5 @@
-/* A flow: chunks that go to, or come from, one member, in their order. An algorithm sets up the flows
- * of a move, and then says how far each may go by what the others have done: `allowed`. */
+/* A flow: chunks that go to, or come from, one member, in their order. An algorithm sets up the
+ * flows of a move, and then says how far each may go by what the others have done: `allowed`. */
 #ifndef MST_FLOW_PRIVATE_H
 #define MST_FLOW_PRIVATE_H
 
@@ -25,7 +25,8 @@ typedef struct mst_flow {
 /* Adds a flow whose chunks lie one behind the other, with `window` chunks in progress at most. */
 mst_flow *mst_flow_add(mst_schedule *schedule, bool sends, int32_t member, mst_kind kind, void *at, int64_t bytes, int64_t chunk,
                        int32_t window);
-/* A flow of a ring over the parts of the concatenation `at`, whose beginnings are schedule->offsets. */
+/* A flow of a ring over the parts of the concatenation `at`, whose beginnings are
+ * schedule->offsets. */
 mst_flow *mst_flow_add_ring(mst_schedule *schedule, bool sends, int32_t member, void *at, int32_t block, int64_t chunk, int32_t window);
 /* A message of no bytes, which its receiver answers. */
 mst_flow *mst_flow_add_token(mst_schedule *schedule, bool sends, int32_t member, mst_kind kind);
@@ -51,8 +52,8 @@ typedef struct mst_schedule_row {
     int32_t (*flows)(int32_t size);
     /* Sets up the flows of the move. */
     void (*begin)(mst_schedule *schedule);
-    /* Sets how far the flows may go, and folds or copies a batch. true: nothing is left to do but for
-     * the flows that have not ended. NULL: the flows are all there is. */
+    /* Sets how far the flows may go, and folds or copies a batch. true: nothing is left to do but
+     * for the flows that have not ended. NULL: the flows are all there is. */
     bool (*advance)(mst_schedule *schedule);
     bool (*serves)(const mst_schedule *schedule, const mst_move *move);
     /* Instead of flows: the wire's own requests. */
@@ -63,7 +64,8 @@ extern const mst_schedule_row mst_schedule_tree, mst_schedule_ring, mst_schedule
 
 /* Where parts begin, from their bytes: offsets[0..size]. */
 void mst_schedule_set_offsets(const mst_channel *channel, const int64_t *bytes, int64_t *offsets);
-/* Has `progress` copied it, a batch in each call? Call it once. NULL and equal addresses: nothing. */
+/* Has `progress` copied it, a batch in each call? Call it once. NULL and equal addresses:
+ * nothing. */
 void mst_schedule_copy(mst_schedule *schedule, void *to, const void *from, int64_t bytes);
 /* The most bytes of a chunk, a multiple of 64, of which `slots` fit into the slots. */
 int64_t mst_schedule_chunk(const mst_schedule *schedule, int64_t slots);
@@ -75,11 +77,11 @@ static inline char *mst_schedule_slots(const mst_schedule *schedule) { return sc
 
 /* The elements of a batch of a fold of so many inputs, a multiple of 64. */
 int64_t mst_fold_batch(const mst_schedule *schedule, int32_t inputs);
-/* to[0, count) = the fold of inputs[0, size) in their order; count is at most a batch. `to` may be an
- * input. */
+/* to[0, count) = the fold of inputs[0, size) in their order; count is at most a batch. `to` may be
+ * an input. */
 void mst_fold(mst_schedule *schedule, void *to, const void *const *inputs, int64_t count);
-/* sum[0, count) = sum op the values of this member; begin: = its values. For dtypes that are their own
- * compute dtype. first: the number of the first element. */
+/* sum[0, count) = sum op the values of this member; begin: = its values. For dtypes that are their
+ * own compute dtype. first: the number of the first element. */
 void mst_fold_own(const mst_schedule *schedule, void *sum, int64_t first, int64_t count, bool begin);
 
 #endif

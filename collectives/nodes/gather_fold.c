@@ -1,10 +1,10 @@
 /* Reductions of little data: everyone who needs the result gets all values, and folds them.
  *
- * all_reduce: the values are gathered by Bruck's algorithm, then folded. Every member sends (M - 1) N
- * bytes in ceil(log2 M) steps; by LogGP (see all_gather.c)
+ * all_reduce: the values are gathered by Bruck's algorithm, then folded. Every member sends (M - 1)
+ * N bytes in ceil(log2 M) steps; by LogGP (see all_gather.c)
  *     T <= ceil(log2 M) (L + 3 o) + (M - 1) N G + fold of M N bytes.
- * What does not fit into scratch memory M times is done in segments, one after the other. reduce: all
- * send to root, which folds: the exchange with one slice (exchange.c). */
+ * What does not fit into scratch memory M times is done in segments, one after the other. reduce:
+ * all send to root, which folds: the exchange with one slice (exchange.c). */
 #include "all_gather_private.h"
 
 static int32_t gather_fold_flows(int32_t size) {

@@ -1,5 +1,5 @@
-/* Who is late? The process that this one waits for is asked whom it waits for, then that one, and so
- * on. Processes that wait answer from their loops; the chain ends at one that does not. */
+/* Who is late? The process that this one waits for is asked whom it waits for, then that one, and
+ * so on. Processes that wait answer from their loops; the chain ends at one that does not. */
 #include "rounds_private.h"
 
 #include <inttypes.h>

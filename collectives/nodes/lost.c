@@ -1,4 +1,5 @@
-/* A process that is lost: it has ended, or is silent for longer than the deadline of an end round. */
+/* A process that is lost: it has ended, or is silent for longer than the deadline of an end
+ * round. */
 #include "rounds_private.h"
 
 #include "clock_impl.h"
@@ -18,8 +19,8 @@ static int32_t lost_of_wire(const mst_nodes *nodes) {
     return lowest;
 }
 
-/* Makes sure that all processes learn of it: where the wire can revoke its communicator, it ends all
- * of their waits; else the control messages do. */
+/* Makes sure that all processes learn of it: where the wire can revoke its communicator, it ends
+ * all of their waits; else the control messages do. */
 static void spread(mst_nodes *nodes, const char *message) {
     mst_control_message poison = {
         .type = MST_CONTROL_GIVEN_UP, .epoch = nodes->rounds->epoch, .status = MUSTER_NODE_LOST, .rank = -1, .process = nodes->process};

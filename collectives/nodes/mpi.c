@@ -2,8 +2,8 @@
  * best: integers have the same bits in any order, sums of floats only where the caller allows any.
  * MPI's maximum and minimum of floats do not promise what becomes of NaN.
  *
- * An MPI orders the collectives of a communicator by the order of their calls, so only the channel of
- * all processes has them: lane 0 outside of calls, lane 1 inside of them. */
+ * An MPI orders the collectives of a communicator by the order of their calls, so only the channel
+ * of all processes has them: lane 0 outside of calls, lane 1 inside of them. */
 #include "flow_private.h"
 
 #include <limits.h>

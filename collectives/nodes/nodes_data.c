@@ -1,5 +1,6 @@
-/* The data functions of nodes_impl.h: memory of any kind goes through a slab, as much at a time as fits.
- * They serve what the rounds are too small for, outside of calls: variables, inputs and outputs. */
+/* The data functions of nodes_impl.h: memory of any kind goes through a slab, as much at a time as
+ * fits. They serve what the rounds are too small for, outside of calls: variables, inputs and
+ * outputs. */
 #include "nodes_data_private.h"
 
 #include "dtype_impl.h"
@@ -51,7 +52,8 @@ static muster_status data_move(mst_nodes *nodes, const char *where, mst_move *mo
                            .warn_after_ns = nodes->warn_after_ns,
                            .fail_after_ns = nodes->fail_after_ns};
     const muster_status status = mst_nodes_wait_run(nodes, &wait, &data->schedule.machine);
-    /* All have agreed to take part, so who is late now is not in code of the program: it is lost. */
+    /* All have agreed to take part, so who is late now is not in code of the program: it is
+     * lost. */
     if (status == MUSTER_TIMEOUT) return mst_nodes_lose(nodes, where, wait.late, "does not take part in a transfer that it has begun");
     return status;
 }
@@ -59,8 +61,8 @@ static muster_status data_move(mst_nodes *nodes, const char *where, mst_move *mo
 /* The bytes of `bytes` before segment i of `segments`, rounded down: no product overflows. */
 static int64_t data_before(int64_t bytes, int64_t i, int64_t segments) { return bytes / segments * i + bytes % segments * i / segments; }
 
-/* A concatenation of bytes[p] bytes of each process moves in segments, in each of which every process
- * has the same part of its bytes, so that all work all the time. */
+/* A concatenation of bytes[p] bytes of each process moves in segments, in each of which every
+ * process has the same part of its bytes, so that all work all the time. */
 typedef struct data_parts {
     mst_nodes *nodes;
     const int64_t *bytes;

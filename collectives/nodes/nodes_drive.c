@@ -1,4 +1,5 @@
-/* What a leader does with the wire inside a run: it drives arrivals and moves until they are done. */
+/* What a leader does with the wire inside a run: it drives arrivals and moves until they are
+ * done. */
 #include "rounds_private.h"
 
 #include "nodes_transport_private.h"

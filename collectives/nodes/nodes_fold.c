@@ -1,6 +1,6 @@
-/* Reductions over several processes. The members of a process combine their inputs in rank order into
- * the buffer, in the compute dtype, each its own segment; the processes' results are combined in the
- * order of the processes; and the members write their outputs from that. */
+/* Reductions over several processes. The members of a process combine their inputs in rank order
+ * into the buffer, in the compute dtype, each its own segment; the processes' results are combined
+ * in the order of the processes; and the members write their outputs from that. */
 #include "nodes_transport_private.h"
 
 typedef struct fold {

@@ -87,7 +87,8 @@ muster_status mst_nodes_broadcast(mst_nodes *nodes, const char *where, int32_t f
 
 /* ---- opening ---- */
 
-/* on_lost: the values of MUSTER_LOST_ABORT and MUSTER_LOST_ERROR, which are public further to the right. */
+/* on_lost: the values of MUSTER_LOST_ABORT and MUSTER_LOST_ERROR, which are public further to the
+ * right. */
 enum { MST_LOST_ABORT = 0, MST_LOST_ERROR = 1 };
 
 typedef struct mst_nodes_options {

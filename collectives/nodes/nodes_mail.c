@@ -203,8 +203,8 @@ static int32_t refuse(mst_nodes_call *call, mst_nodes_letter *letter, mst_nodes_
     return send_chunk(call, letter, true);
 }
 
-/* Looks for a receiver that is ready for something that this call sends. A receiver that has said all
- * that it is ready for, and wants nothing of what waits for it, never will. */
+/* Looks for a receiver that is ready for something that this call sends. A receiver that has said
+ * all that it is ready for, and wants nothing of what waits for it, never will. */
 static int32_t begin_send(mst_nodes_call *call) {
     mst_nodes_mail *mail = call->mail;
     for (mst_nodes_ready **at = &mail->ready; *at; at = &(*at)->next) {

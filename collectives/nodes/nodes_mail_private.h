@@ -1,8 +1,9 @@
-/* Messages between ranks of different processes. A receiver says first what it is ready for; then the
- * sender sends. So a send that is given up has left nothing behind, and a message finds its place.
+/* Messages between ranks of different processes. A receiver says first what it is ready for; then
+ * the sender sends. So a send that is given up has left nothing behind, and a message finds its
+ * place.
  *
- * All that is shared here is guarded by the lock of the wire: whoever drives a machine takes what has
- * come for any rank of its process. */
+ * All that is shared here is guarded by the lock of the wire: whoever drives a machine takes what
+ * has come for any rank of its process. */
 #ifndef MST_NODES_MAIL_PRIVATE_H
 #define MST_NODES_MAIL_PRIVATE_H
 
@@ -68,8 +69,9 @@ typedef struct mst_nodes_mail {
 /* The caller holds no lock. */
 muster_status mst_nodes_mail_open(mst_nodes_mail *mail, const mst_channel *channel, const mst_rank_span *span);
 void mst_nodes_mail_close(mst_nodes_mail *mail);
-/* Begins the call, whose count, rank, letters and memory are set. Then its machine is driven; then it
- * ends. epoch: of the call of the function. Returns whether the wire may still use its memory. */
+/* Begins the call, whose count, rank, letters and memory are set. Then its machine is driven; then
+ * it ends. epoch: of the call of the function. Returns whether the wire may still use its
+ * memory. */
 void mst_nodes_mail_begin(mst_nodes_mail *mail, mst_nodes_call *call, uint64_t epoch);
 bool mst_nodes_mail_end(mst_nodes_call *call);
 

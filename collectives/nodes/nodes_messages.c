@@ -1,5 +1,5 @@
-/* Messages of a communicator over several processes. Those between two ranks of this process go by the
- * communicator of its members; the others by the machine of nodes_mail.c. */
+/* Messages of a communicator over several processes. Those between two ranks of this process go by
+ * the communicator of its members; the others by the machine of nodes_mail.c. */
 #include "rounds_private.h"
 
 #include "nodes_mail_private.h"

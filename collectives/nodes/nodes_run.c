@@ -1,5 +1,5 @@
-/* Serving a batch over several processes: the leaders agree, then every item moves in steps, in which
- * the members of a process fill and empty buffers while their leader moves others. */
+/* Serving a batch over several processes: the leaders agree, then every item moves in steps, in
+ * which the members of a process fill and empty buffers while their leader moves others. */
 #include "nodes_transport_private.h"
 
 /* ---- meetings of the members of this process ---- */
@@ -48,8 +48,8 @@ static mst_nodes_plan plan_of(const mst_batch *batch, const mst_view *view) {
     }
 }
 
-/* The leader begins the move of the round before, so that it is on its way while the members fill the
- * next buffer, and then drives it to its end. */
+/* The leader begins the move of the round before, so that it is on its way while the members fill
+ * the next buffer, and then drives it to its end. */
 static muster_status begin_move(mst_nodes_state *state, const mst_batch *batch, const mst_view *view, const mst_nodes_plan *plan,
                                 int64_t round) {
     mst_nodes_buffer *buffer = &state->buffers[round % MST_NODES_BUFFERS];

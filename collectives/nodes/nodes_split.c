@@ -1,7 +1,7 @@
-/* Splits of communicators over several processes. Every process knows the colors and keys of all ranks
- * from the agreement, so each makes its members' parts alone; what they agree on besides is a free
- * lane for each part, and whether all could be made. A part whose members are in one process is one
- * of that process, as if there were no others. */
+/* Splits of communicators over several processes. Every process knows the colors and keys of all
+ * ranks from the agreement, so each makes its members' parts alone; what they agree on besides is a
+ * free lane for each part, and whether all could be made. A part whose members are in one process
+ * is one of that process, as if there were no others. */
 #include "nodes_transport_private.h"
 
 static const char where[] = "muster_worker_split";

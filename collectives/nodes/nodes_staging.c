@@ -1,4 +1,5 @@
-/* What members offer to the others of their process: their tensors, or copies of them in host memory. */
+/* What members offer to the others of their process: their tensors, or copies of them in host
+ * memory. */
 #include "nodes_staging_private.h"
 
 #include "staged/staged_private.h"

@@ -13,8 +13,8 @@ typedef struct block {
 
 static bool is_rooted_at_source(mst_collective c) { return c == MST_BROADCAST || c == MST_SCATTER; }
 
-/* Block number `index` of the stream between two ranks' processes, of the one from rank `from` to rank
- * `to`; false: there is none between them. */
+/* Block number `index` of the stream between two ranks' processes, of the one from rank `from` to
+ * rank `to`; false: there is none between them. */
 static bool find_block(const mst_view *view, int32_t from, int32_t to, block *b) {
     const mst_request *sender = view->requests[from], *here = mst_view_own(view);
     const int64_t element = mst_view_element(view);
@@ -129,8 +129,8 @@ static int64_t from_offset(const mst_rank_span *span, const mst_view *view, int3
     return offset;
 }
 
-/* Copies between [0, length) of a piece that begins at `begin` in the stream, and a block that begins
- * at `at`: where the overlap is in each. Returns its length. */
+/* Copies between [0, length) of a piece that begins at `begin` in the stream, and a block that
+ * begins at `at`: where the overlap is in each. Returns its length. */
 static int64_t overlap(int64_t begin, int64_t length, int64_t at, int64_t bytes, int64_t *in_chunk, int64_t *in_block) {
     const int64_t first = begin > at ? begin : at, last = begin + length < at + bytes ? begin + length : at + bytes;
     *in_chunk = first - begin;

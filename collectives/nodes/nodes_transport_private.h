@@ -1,7 +1,7 @@
 /* The transport `nodes`: collectives whose members are in several processes. The members of this
- * process meet in the rendezvous of core/rendezvous.c, and all of them are in its read section while
- * one of them, the leader (their rank 0), agrees with the leaders of the other processes, and drives
- * what travels. They meet in the team of span->local meanwhile. */
+ * process meet in the rendezvous of core/rendezvous.c, and all of them are in its read section
+ * while one of them, the leader (their rank 0), agrees with the leaders of the other processes, and
+ * drives what travels. They meet in the team of span->local meanwhile. */
 #ifndef MST_NODES_TRANSPORT_PRIVATE_H
 #define MST_NODES_TRANSPORT_PRIVATE_H
 
@@ -58,8 +58,8 @@ typedef struct mst_nodes_state {
     bool broken; /* a move has failed: the wire may still use the buffers */
     /* The requests of all ranks: requests[item * size + rank]; views point there. */
     mst_nodes_memory records, gathered, requests, pointers, momenta, counts, gathered_counts;
-    /* Of a split in progress: by rank the lane of its part; by member the part that it has made, and
-     * what became of that. */
+    /* Of a split in progress: by rank the lane of its part; by member the part that it has made,
+     * and what became of that. */
     int32_t *lanes;
     struct mst_nodes_made {
         muster_communicator *part;
@@ -68,9 +68,9 @@ typedef struct mst_nodes_state {
     } * made;
     struct mst_nodes_mail *mail;
     bool again; /* a lane was taken meanwhile by another split */
-    /* What the leader has come to. It alone reads and writes this; the members read what it brings to
-     * a meeting. Meetings take turns with two of these, because after one the leader may come to the
-     * next before a member has read: but not to the one after that, which needs all members. */
+    /* What the leader has come to. It alone reads and writes this; the members read what it brings
+     * to a meeting. Meetings take turns with two of these, because after one the leader may come to
+     * the next before a member has read: but not to the one after that, which needs all members. */
     mst_nodes_outcome outcome, brought[2];
     int64_t served; /* for tests: batches that have come to a good end */
 } mst_nodes_state;
@@ -98,10 +98,11 @@ muster_status mst_nodes_agree(mst_nodes_state *state, const mst_batch *batch);
  * number. what: for messages. */
 muster_status mst_nodes_gather_all(mst_nodes_state *state, muster_worker *worker, const char *what, const void *mine, int64_t bytes,
                                    void *all);
-/* Drives a move until it is done. Nobody can leave it earlier, because the wire uses the buffers. */
+/* Drives a move until it is done. Nobody can leave it earlier, because the wire uses the
+ * buffers. */
 muster_status mst_nodes_drive(mst_nodes_state *state, muster_worker *worker, const char *what);
-/* Drives another machine, which can be left at any time: when this call has failed, here or in another
- * process. */
+/* Drives another machine, which can be left at any time: when this call has failed, here or in
+ * another process. */
 muster_status mst_nodes_drive_call(mst_nodes_state *state, muster_worker *worker, const char *what, mst_machine *machine);
 /* nodes_messages.c */
 muster_status mst_nodes_message(muster_communicator *communicator, muster_worker *worker, const mst_request *request);

@@ -1,4 +1,5 @@
-/* The rounds: all processes agree that they make the same call, and at its end on what has failed. */
+/* The rounds: all processes agree that they make the same call, and at its end on what has
+ * failed. */
 #include "rounds_private.h"
 
 #include <inttypes.h>
@@ -164,7 +165,8 @@ muster_status mst_nodes_end(mst_nodes *nodes, mst_round *round) {
     mst_nodes_wait wait = wait_of(nodes, round, doing);
     mst_arrival_input input = input_of(round, MST_ROUND_END);
     muster_status status = mst_rounds_arrive(nodes, &input, &wait);
-    /* A process that answers is not lost: it waits in the call, where it has a deadline of its own. */
+    /* A process that answers is not lost: it waits in the call, where it has a deadline of its
+     * own. */
     while (status == MUSTER_TIMEOUT && !wait.silent && !mst_control_is_poisoned(&rounds->control, MST_CONTROL_GIVEN_UP, rounds->epoch))
         status = mst_nodes_wait_run(nodes, &wait, &rounds->arrival.machine);
     if (status == MUSTER_TIMEOUT && wait.silent) {

@@ -54,14 +54,14 @@ typedef struct mst_nodes_wait {
     bool silent;
 } mst_nodes_wait;
 
-/* Drives the machine until it is done. Every thread of a process may wait at the same time, each for
- * a machine of its own. Errors: those of the machine; ABORTED (poison, aborted); TIMEOUT, naming the
- * process that is late, found by asking along the chain of waits; NODE_LOST. The machine has then
- * been given up: it may have requests in progress. */
+/* Drives the machine until it is done. Every thread of a process may wait at the same time, each
+ * for a machine of its own. Errors: those of the machine; ABORTED (poison, aborted); TIMEOUT,
+ * naming the process that is late, found by asking along the chain of waits; NODE_LOST. The machine
+ * has then been given up: it may have requests in progress. */
 muster_status mst_nodes_wait_run(mst_nodes *nodes, mst_nodes_wait *wait, mst_machine *machine);
 
-/* Whom a wait is late for (late.c). `text` becomes a clause behind "which": "does not answer". false:
- * the wait has ended meanwhile. */
+/* Whom a wait is late for (late.c). `text` becomes a clause behind "which": "does not answer".
+ * false: the wait has ended meanwhile. */
 enum { MST_LATE_TEXT = 320 };
 typedef struct mst_late {
     int32_t path[24], hops; /* the processes asked so far; the last one is late */
@@ -80,21 +80,22 @@ static inline uint64_t mst_nodes_epoch(const mst_nodes *nodes) { return nodes->r
 /* Calls are numbered from 1. */
 static inline uint64_t mst_call_number(uint64_t epoch) { return epoch - MST_EPOCH_OPEN; }
 
-/* One arrival on lane 0, with the next sequence number. wait: where, doing and deadlines are set. */
+/* One arrival on lane 0, with the next sequence number. wait: where, doing and deadlines are
+ * set. */
 muster_status mst_rounds_arrive(mst_nodes *nodes, mst_arrival_input *input, mst_nodes_wait *wait);
 /* Ends this epoch in all processes, with the thread's last error. Returns status. */
 muster_status mst_rounds_give_up(mst_nodes *nodes, muster_status status);
 /* After an arrival in which all have seen that the members `first` and `second` (-1: none) have
- * something to say: brings their sentences to all. Each gives its own in `mine`; sentences[0] and sentences[1]
- * become those of the two, "" if they could not be had. */
+ * something to say: brings their sentences to all. Each gives its own in `mine`; sentences[0] and
+ * sentences[1] become those of the two, "" if they could not be had. */
 void mst_rounds_sentences(mst_nodes *nodes, const mst_nodes_wait *wait, int32_t first, int32_t second, const char *mine,
                           char sentences[2][MST_MESSAGE_SIZE]);
 
 /* ---- lost processes (lost.c) ---- */
 
 /* Says that a process is lost, to the other processes, too, and does what the option on_lost
- * demands; from then on every round is refused. process -1: as the wire knows. why: "has ended". The
- * caller does not hold the lock. Returns NODE_LOST, with the message. */
+ * demands; from then on every round is refused. process -1: as the wire knows. why: "has ended".
+ * The caller does not hold the lock. Returns NODE_LOST, with the message. */
 muster_status mst_nodes_lose(mst_nodes *nodes, const char *where, int32_t process, const char *why);
 /* The same where another process has said it: its message. */
 muster_status mst_nodes_lose_as(mst_nodes *nodes, const char *message);

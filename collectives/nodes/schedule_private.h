@@ -57,19 +57,20 @@ typedef struct mst_move {
      * keeps its part where it is. `to` of members that get nothing: NULL. */
     const void *from;
     void *to;
-    /* CHAIN: instead of reading `from`, a member brings its values by this function: sum[i] = sum[i]
-     * op x[i] for its values x[first, first + count), which may be several, in order; with `begin`
-     * sum[i] is their own combination. `sum` has the compute dtype of `dtype`. It is called under the
-     * lock of the wire, with MST_FOLD_BYTES at most, and calls neither the wire nor anything that
-     * waits. */
+    /* CHAIN: instead of reading `from`, a member brings its values by this function: sum[i] =
+     * sum[i] op x[i] for its values x[first, first + count), which may be several, in order; with
+     * `begin` sum[i] is their own combination. `sum` has the compute dtype of `dtype`. It is called
+     * under the lock of the wire, with MST_FOLD_BYTES at most, and calls neither the wire nor
+     * anything that waits. */
     void (*fold)(void *user, void *sum, int64_t first, int64_t count, bool begin);
     void *user;
-    /* Any order of the sum will do, as long as all members get the same bits: allows MPI for floats. */
+    /* Any order of the sum will do, as long as all members get the same bits: allows MPI for
+     * floats. */
     bool any_order;
 } mst_move;
 
-/* A row of the table of AUTOMATIC: the first one that fits, and whose algorithm serves, is taken. The
- * table is the same in all members. */
+/* A row of the table of AUTOMATIC: the first one that fits, and whose algorithm serves, is taken.
+ * The table is the same in all members. */
 typedef struct mst_schedule_choice {
     mst_move_kind kind;
     mst_move_algorithm algorithm;
@@ -122,22 +123,22 @@ typedef struct mst_schedule {
     int64_t served[MST_MOVE_ALGORITHMS];
 } mst_schedule;
 
-/* Takes the memory for moves over `channel`, which is kept. algorithms: bits 1 << mst_move_algorithm
- * of those that will be used, 0: all. They cost memory: a few hundred bytes per member, TREE and
- * CHAIN none. scratch_bytes: the same in all members; 0:
- * MST_SCRATCH_BYTES, and more for more members, to 8 MiB. Errors:
- * OUT_OF_MEMORY. Nothing is left to free then. Collective in its arguments, but sends nothing. */
+/* Takes the memory for moves over `channel`, which is kept. algorithms: bits 1 <<
+ * mst_move_algorithm of those that will be used, 0: all. They cost memory: a few hundred bytes per
+ * member, TREE and CHAIN none. scratch_bytes: the same in all members; 0: MST_SCRATCH_BYTES, and
+ * more for more members, to 8 MiB. Errors: OUT_OF_MEMORY. Nothing is left to free then. Collective
+ * in its arguments, but sends nothing. */
 muster_status mst_schedule_prepare(mst_schedule *schedule, const mst_channel *channel, uint32_t algorithms, int64_t scratch_bytes);
-/* Frees it. Of a schedule whose move is not done the memory that the wire may still use is leaked on
- * purpose, and counted (mst_slabs_leaked). Accepts one that is all zeros. */
+/* Frees it. Of a schedule whose move is not done the memory that the wire may still use is leaked
+ * on purpose, and counted (mst_slabs_leaked). Accepts one that is all zeros. */
 void mst_schedule_free(mst_schedule *schedule);
 
 /* Begins a move; the one before is done. Calls the wire no sooner than `progress` does. Errors:
- * UNSUPPORTED: the algorithm does not serve the move (mst_schedule_serves); BAD_STATE: the one before
- * has failed, and has requests in progress. Nothing has begun then. */
+ * UNSUPPORTED: the algorithm does not serve the move (mst_schedule_serves); BAD_STATE: the one
+ * before has failed, and has requests in progress. Nothing has begun then. */
 muster_status mst_schedule_begin(mst_schedule *schedule, const mst_move *move);
-/* Under the lock of the wire. After DONE all memory of the move is the caller's again. After FAILED or
- * LOST the wire may still use it. */
+/* Under the lock of the wire. After DONE all memory of the move is the caller's again. After FAILED
+ * or LOST the wire may still use it. */
 static inline mst_progress mst_schedule_progress(mst_schedule *schedule) { return schedule->machine.progress(&schedule->machine); }
 /* Is there a request in progress? */
 static inline bool mst_schedule_in_flight(const mst_schedule *schedule) { return schedule->busy > 0; }
@@ -149,7 +150,8 @@ bool mst_schedule_serves(const mst_schedule *schedule, const mst_move *move, mst
 const char *mst_move_kind_name(mst_move_kind kind);
 const char *mst_move_algorithm_name(mst_move_algorithm algorithm);
 
-/* Slice m of `count` elements that are divided among the members: where it begins. m == size: count. */
+/* Slice m of `count` elements that are divided among the members: where it begins. m == size:
+ * count. */
 int64_t mst_schedule_slice(const mst_channel *channel, int64_t count, int64_t element_bytes, int32_t member);
 
 #endif

@@ -1,13 +1,13 @@
-/* Which algorithm AUTOMATIC means. A table, so that a measured one can take its place; it is looked up
- * by what all members know, and never by a clock, or bits would change between runs. */
+/* Which algorithm AUTOMATIC means. A table, so that a measured one can take its place; it is looked
+ * up by what all members know, and never by a clock, or bits would change between runs. */
 #include "schedule_private.h"
 
 #include <limits.h>
 
-/* {kind, algorithm, most members, least and most bytes, least bytes per member}. All values are first
- * ones. Of two processes on one host (Open MPI 4.1.4, sums of f32), gather took 0.7 us and exchange 0.8
- * us for 4 bytes, and 2.9 and 1.5 us for 4 KiB; the rest is by calculation. An exchange among many
- * sends slices that are too small. */
+/* {kind, algorithm, most members, least and most bytes, least bytes per member}. All values are
+ * first ones. Of two processes on one host (Open MPI 4.1.4, sums of f32), gather took 0.7 us and
+ * exchange 0.8 us for 4 bytes, and 2.9 and 1.5 us for 4 KiB; the rest is by calculation. An
+ * exchange among many sends slices that are too small. */
 static const mst_schedule_choice schedule_choices[] = {
     {MST_MOVE_ALL_REDUCE, MST_MOVE_GATHER_FOLD, INT32_MAX, 0, 1024, 0},
     {MST_MOVE_ALL_REDUCE, MST_MOVE_EXCHANGE, 16, 0, INT64_MAX, 0},

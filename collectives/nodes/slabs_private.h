@@ -1,5 +1,5 @@
-/* Muster's own memory for the wire. MPI reads and writes nothing else, so that a request that is never
- * done cannot write into memory of the program, and an MPI that pins memory does it once. */
+/* Muster's own memory for the wire. MPI reads and writes nothing else, so that a request that is
+ * never done cannot write into memory of the program, and an MPI that pins memory does it once. */
 #ifndef MST_SLABS_PRIVATE_H
 #define MST_SLABS_PRIVATE_H
 
@@ -19,15 +19,16 @@ typedef struct mst_slabs {
 muster_status mst_slabs_size(int64_t *bytes);
 /* Takes the memory: bytes / 2 for each slab. Errors: OUT_OF_MEMORY. where: for the message. */
 muster_status mst_slabs_open(mst_slabs *slabs, const char *where, int64_t bytes);
-/* Frees them. in_flight: the wire may still use them, so they are leaked, and counted. Accepts slabs
- * that are all zeros. */
+/* Frees them. in_flight: the wire may still use them, so they are leaked, and counted. Accepts
+ * slabs that are all zeros. */
 void mst_slabs_close(mst_slabs *slabs, bool in_flight);
 
-/* One block aligned to 4096 bytes for the wire; *block is what mst_wire_memory_free takes. NULL when
- * out of memory. */
+/* One block aligned to 4096 bytes for the wire; *block is what mst_wire_memory_free takes. NULL
+ * when out of memory. */
 void *mst_wire_memory(int64_t bytes, void **block);
 void mst_wire_memory_free(void *block, int64_t bytes, bool in_flight);
-/* The bytes that this program has leaked, because lost requests may still use them. Threads: any. */
+/* The bytes that this program has leaked, because lost requests may still use them. Threads:
+ * any. */
 int64_t mst_slabs_leaked(void);
 
 #endif

@@ -132,8 +132,8 @@ static void leave(mst_nodes *nodes, mst_nodes_wait *wait) {
     pthread_mutex_unlock(&nodes->wire->lock);
 }
 
-/* One turn. Control messages first: poison that is there already beats an arrival whose messages are
- * all there, because others have given it up. */
+/* One turn. Control messages first: poison that is there already beats an arrival whose messages
+ * are all there, because others have given it up. */
 static mst_progress batch(mst_nodes *nodes, mst_nodes_wait *wait, wait_state *state, int64_t now_ns, bool looking) {
     mst_rounds *rounds = nodes->rounds;
     mst_machine *machine = wait->waiter.machine;

@@ -61,7 +61,8 @@ typedef struct muster_wire_table {
     const char *name; /* what the shim was compiled for, such as "Open MPI 4.1.4" */
 
     /* ---- the process ---- */
-    /* Writes what the MPI in this process says of itself, in one line. May be called at any time. */
+    /* Writes what the MPI in this process says of itself, in one line. May be called at any
+     * time. */
     void (*version)(char *text, int32_t size);
     /* threads: the level in force, if initialised. May be called at any time. */
     int32_t (*state)(int32_t *initialised, int32_t *finalised, int32_t *threads);

@@ -34,7 +34,8 @@ static inline int32_t mst_wire_tag(int32_t lane, int32_t kind) { return lane * M
 typedef bool (*mst_wire_test_opener)(mst_wire **wire);
 extern mst_wire_test_opener mst_wire_test_open;
 
-/* ---- wire.c: functions of the table, counted, and their errors. The caller holds the lock. ---- */
+/* ---- wire.c: functions of the table, counted, and their errors. The caller holds the lock.
+ * ---- */
 
 /* send, or send_matched. Returns what the table does. */
 int32_t mst_wire_send(mst_wire *wire, const void *from, int64_t bytes, int32_t to, int32_t tag, bool matched, muster_wire_request *request);

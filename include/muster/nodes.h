@@ -11,9 +11,9 @@
  *
  * Ranks are global: those that functions take and give, and those in messages. A call of rank 0
  * alone (muster_function_call_single) runs in process 0, as rank 0 of 1, and every process gets its
- * outputs. Names of devices are those of the process, and the default device is its first one unless it
- * is set; muster_tensor.device counts in the process as well, since a tensor on a device never
- * leaves its process: it is the rank without that of the process's first device.
+ * outputs. Names of devices are those of the process, and the default device is its first one
+ * unless it is set; muster_tensor.device counts in the process as well, since a tensor on a device
+ * never leaves its process: it is the rank without that of the process's first device.
  *
  * Operations on variables are calls of all processes: each passes the same values, of which a
  * process copies those of its own devices (MUSTER_CHECK=1 in the environment compares them by

@@ -1,4 +1,5 @@
-/* How a runtime joins the other processes of its launch. With one process all of it does nothing. */
+/* How a runtime joins the other processes of its launch. With one process all of it does
+ * nothing. */
 #ifndef MST_RUNTIME_NODES_PRIVATE_H
 #define MST_RUNTIME_NODES_PRIVATE_H
 

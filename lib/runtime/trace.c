@@ -30,8 +30,8 @@ static muster_status read_length(int64_t option, bool traced, int64_t *events) {
     return is_length(*events) ? MUSTER_OK : mst_environment_refuse("MUSTER_RECORDER_EVENTS", expected);
 }
 
-/* Replaces every %p of `pattern` by the process id, and every %n by the number in the launch. The second and third traced runtime of the
- * process append .1 and .2. */
+/* Replaces every %p of `pattern` by the process id, and every %n by the number in the launch. The
+ * second and third traced runtime of the process append .1 and .2. */
 static muster_status make_path(const char *pattern, int32_t number, char **path) {
     static _Atomic int32_t traced_runtimes;
     enum { LONGEST_NUMBER = 12 };

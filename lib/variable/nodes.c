@@ -96,8 +96,8 @@ static muster_status finish_with(mst_change *change, muster_status status, int32
 static muster_status agree_with(mst_change *change, muster_status status) {
     mst_nodes *nodes = change->runtime->nodes;
     const bool hashes = change->runtime->checks && change->takes && !change->agreed;
-    /* Which values are hashed is a fact of the operation, but a refusal may come before it is known:
-     * the payload is the same in any case. */
+    /* Which values are hashed is a fact of the operation, but a refusal may come before it is
+     * known: the payload is the same in any case. */
     const uint64_t hash = hashes && status == MUSTER_OK ? hash_values(change) : 0;
     mst_round round = {.where = change->where, .signature = signature_of(change), .status = status, .rank = -1};
     if (change->runtime->checks) {
@@ -112,8 +112,8 @@ static muster_status agree_with(mst_change *change, muster_status status) {
     return status == MUSTER_OK ? MUSTER_OK : finish_with(change, status, -1);
 }
 
-/* Memory for results that do not lie one behind the other in the caller's. Allocated before anything
- * is agreed on: no process may stay away from what the others then wait for. */
+/* Memory for results that do not lie one behind the other in the caller's. Allocated before
+ * anything is agreed on: no process may stay away from what the others then wait for. */
 static muster_status open_spread(mst_change *change) {
     int64_t bytes = 0;
     if (!change->spread || change->buffer) return MUSTER_OK;

@@ -54,8 +54,8 @@ static inline int32_t mst_variable_split_axis(const muster_variable *variable) {
 /* A call that failed may have written some elements: until they are set nothing reads the replicas.
  * Call it in the queue. */
 void mst_variable_set_undefined(muster_variable *variable);
-/* Are the values of `count` replicas from `rank` on, a number in this process, defined? Call it in the queue. Errors:
- * BAD_STATE. */
+/* Are the values of `count` replicas from `rank` on, a number in this process, defined? Call it in
+ * the queue. Errors: BAD_STATE. */
 muster_status mst_variable_check_defined(const muster_variable *variable, int32_t rank, int32_t count, const char *where);
 /* The shape of the whole value, into shape[ndim]; of a variable that is neither split nor in
  * portions, the shape of the master's replica. Call it in the queue. */

@@ -52,8 +52,8 @@ static void group_close(group *g, bool clean) {
     wire_launch_destroy(g->launch);
 }
 
-/* Lets processes make progress in any order. left_out: one that does not, or -1. Returns how many are
- * done after all have been, or after `turns`. */
+/* Lets processes make progress in any order. left_out: one that does not, or -1. Returns how many
+ * are done after all have been, or after `turns`. */
 static int32_t group_drive(group *g, int32_t left_out, int64_t turns) {
     int32_t count = 0;
     for (int32_t p = 0; p < g->size; p++) g->done[p] = false;

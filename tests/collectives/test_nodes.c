@@ -1,5 +1,5 @@
-/* Collectives over several processes: every collective, dtype and reduction, and sizes on both sides
- * of every bound, against an oracle that shares no code with the library. */
+/* Collectives over several processes: every collective, dtype and reduction, and sizes on both
+ * sides of every bound, against an oracle that shares no code with the library. */
 #include "base_check.h"
 #include "collectives_oracle.h"
 #include "collectives_spans.h"
@@ -239,8 +239,8 @@ typedef struct case_list {
     int64_t count, room, met;
 } case_list;
 
-/* Sanitizers make all slower: one small case in five, which is all kinds, dtypes, reductions and sizes
- * between them, because a dtype and reduction of a kind has 4, 7 or 8 cases. */
+/* Sanitizers make all slower: one small case in five, which is all kinds, dtypes, reductions and
+ * sizes between them, because a dtype and reduction of a kind has 4, 7 or 8 cases. */
 #ifdef MUSTER_TEST_SANITIZED
 enum { STRIDE = 5, SMALL = 357 };
 #else

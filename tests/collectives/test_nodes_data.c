@@ -39,8 +39,8 @@ static void all_gather(nodes_test *test, mst_nodes *nodes, int32_t process, int 
     free(buffer);
 }
 
-/* Process `root` gets the parts of all, and then gives them back. The others have memory for their own
- * only. */
+/* Process `root` gets the parts of all, and then gives them back. The others have memory for their
+ * own only. */
 static void gather_and_scatter(nodes_test *test, mst_nodes *nodes, int32_t process, int shape, int32_t root) {
     int64_t bytes[NODES_MOST], all = 0, at = 0, before = 0;
     for (int32_t p = 0; p < nodes->processes; p++) {
@@ -107,7 +107,8 @@ static void test_data_comes_whole_through_small_slabs(void **state) {
     assert_int_equal(mst_slabs_leaked(), 0);
 }
 
-/* Process 1 does not take part: it is stopped in its code, which is what a lost process looks like. */
+/* Process 1 does not take part: it is stopped in its code, which is what a lost process looks
+ * like. */
 static void leave_out_one(nodes_test *test, mst_nodes *nodes, int32_t process) {
     char byte = 1;
     nodes->fail_after_ns = 100000000;

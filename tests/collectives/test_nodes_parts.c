@@ -1,5 +1,5 @@
-/* Over several processes: parts, messages, groups, members on devices, and what happens when ranks do
- * different things, fail, or stay away. */
+/* Over several processes: parts, messages, groups, members on devices, and what happens when ranks
+ * do different things, fail, or stay away. */
 #include "base_check.h"
 #include "collectives_spans.h"
 
@@ -25,7 +25,8 @@ static muster_status expect_place(muster_worker *w, const muster_communicator *p
 
 /* ---- parts ---- */
 
-/* Across processes, with the order reversed; inside of a process; of parts; with ranks of no part. */
+/* Across processes, with the order reversed; inside of a process; of parts; with ranks of no
+ * part. */
 static muster_status split_task(muster_worker *w, void *argument) {
     const int32_t r = spans_rank(w), local = r / 2;
     muster_communicator *across, *inside, *half, *some;

@@ -72,7 +72,8 @@ static void test_a_failure_ends_the_waits_of_others(void **state) {
 
 /* ---- deadlines ---- */
 
-/* Process `user` comes to the collective too late; the others find it through whoever they wait for. */
+/* Process `user` comes to the collective too late; the others find it through whoever they wait
+ * for. */
 static void be_late_in_call(nodes_test *test, mst_nodes *nodes, int32_t p) {
     const int32_t late = *(const int32_t *)test->user;
     mst_arrival arrival;
@@ -186,8 +187,8 @@ static void test_a_circle_of_waits_is_named(void **state) {
     assert_int_equal(test.status[0][4], MUSTER_TIMEOUT);
 }
 
-/* Process 0 returns from its body while process 1, which came later, waits for it in a collective: the
- * deadline of the end round passes first, but a process that answers is not lost. */
+/* Process 0 returns from its body while process 1, which came later, waits for it in a collective:
+ * the deadline of the end round passes first, but a process that answers is not lost. */
 static void return_early(nodes_test *test, mst_nodes *nodes, int32_t p) {
     mst_arrival arrival;
     nodes_note(test, p, nodes_collective_open(nodes, &arrival, 1));

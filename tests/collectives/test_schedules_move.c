@@ -1,5 +1,5 @@
-/* What moves between processes without being combined, and the MPI's own collectives, on the simulated
- * wire: every byte comes to its place. */
+/* What moves between processes without being combined, and the MPI's own collectives, on the
+ * simulated wire: every byte comes to its place. */
 #include "base_check.h"
 #include "base_seed.h"
 #include "collectives_moves.h"
@@ -13,7 +13,8 @@ static wire_launch_options options_of(int64_t number) {
     return (wire_launch_options){.seed = test_seed() + (uint64_t)number, .lazy = number & 1, .eager_bytes = number & 2 ? -1 : 0};
 }
 
-/* The bytes of the part of process p, in shape `shape`: equal ones, uneven ones, one that has all. */
+/* The bytes of the part of process p, in shape `shape`: equal ones, uneven ones, one that has
+ * all. */
 static int64_t part_bytes(int shape, int32_t p, int32_t size) {
     static const int64_t equal[] = {0, 1, 333, 5000, CHUNK};
     if (shape < 5) return equal[shape];

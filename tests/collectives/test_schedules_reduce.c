@@ -1,5 +1,5 @@
-/* Reductions between processes, on the simulated wire: all algorithms give the bits of a fold in the
- * order of the processes. */
+/* Reductions between processes, on the simulated wire: all algorithms give the bits of a fold in
+ * the order of the processes. */
 #include "base_check.h"
 #include "base_seed.h"
 #include "collectives_moves.h"
@@ -198,8 +198,8 @@ static void add_shards(void *user, void *sum, int64_t first, int64_t count, bool
         }
 }
 
-/* A left fold over shards of which processes have different numbers: the bits do not depend on who has
- * them. */
+/* A left fold over shards of which processes have different numbers: the bits do not depend on who
+ * has them. */
 static void test_chain_folds_shards_in_their_order(void **state) {
     (void)state;
     enum { COUNT = 20011, SHARDS = 7 };

@@ -1,4 +1,5 @@
-/* How long schedules take on the simulated wire, by LogGP: exactly what a calculation by hand gives. */
+/* How long schedules take on the simulated wire, by LogGP: exactly what a calculation by hand
+ * gives. */
 #include "base_check.h"
 #include "collectives_moves.h"
 #include "wire_clock.h"
@@ -13,8 +14,8 @@ static int64_t larger(int64_t a, int64_t b) { return a > b ? a : b; }
 static int64_t message(int64_t bytes) { return L + 2 * O + bytes * BYTE; }
 /* Between two messages that a process sends. */
 static int64_t between(int64_t bytes) { return larger(O, bytes * BYTE + GAP); }
-/* The last message of a move is done, for its sender, when it knows that it has been matched; that is
- * L after it is there, and its receiver needs O only. */
+/* The last message of a move is done, for its sender, when it knows that it has been matched; that
+ * is L after it is there, and its receiver needs O only. */
 enum { LAST = L - O };
 
 typedef struct fleet {
@@ -93,13 +94,15 @@ static void test_one_chunk(void **state) {
     /* Of 2^k members the last one is the deepest, by first children. */
     for (int32_t m = 2, depth = 1; m <= 16; m *= 2, depth++)
         assert_int_equal(time_of(m, MST_MOVE_BROADCAST, MST_MOVE_TREE, 1000), depth * message(1000) + LAST);
-    /* The second step of Bruck's algorithm takes two messages around the end of the concatenation. */
+    /* The second step of Bruck's algorithm takes two messages around the end of the
+     * concatenation. */
     assert_int_equal(time_of(2, MST_MOVE_ALL_GATHER, MST_MOVE_BRUCK, N), message(N) + LAST);
     assert_int_equal(time_of(4, MST_MOVE_ALL_GATHER, MST_MOVE_BRUCK, N), message(N) + between(N) + message(N) + LAST);
     assert_int_equal(time_of(4, MST_MOVE_ALL_REDUCE, MST_MOVE_GATHER_FOLD, N), message(N) + between(N) + message(N) + LAST);
 }
 
-/* With many chunks: at most the formula at the head of each file, and not less than the bytes need. */
+/* With many chunks: at most the formula at the head of each file, and not less than the bytes
+ * need. */
 static void test_many_chunks(void **state) {
     (void)state;
     enum { LARGE = 4 << 20, CHAIN_CHUNK = 256 * 1024 };

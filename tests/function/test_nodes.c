@@ -65,8 +65,8 @@ static int32_t ranks_of(const char *devices) {
     return ranks;
 }
 
-/* out: sum, max, min [COLUMNS] of the rows; their mean; twice the rows; the master's number of rows;
- * a large sum of the first column. */
+/* out: sum, max, min [COLUMNS] of the rows; their mean; twice the rows; the master's number of
+ * rows; a large sum of the first column. */
 static muster_status statistics(muster_worker *worker, const muster_tensor *in, muster_tensor *out, void *user) {
     const int64_t rows = in[0].shape[0];
     const float *x = muster_tensor_address(in[0]), *w = muster_tensor_address(in[1]);

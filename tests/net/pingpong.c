@@ -1,5 +1,6 @@
-/* Messages between two hosts by MPI alone (links.sh): pingpong TRIPS BYTES. Process 0 sends BYTES to process 1 and gets them back, TRIPS times, each
- * checked; prints both hosts, whether the bytes are right, and the milliseconds of the fastest trip and of all. */
+/* Messages between two hosts by MPI alone (links.sh): pingpong TRIPS BYTES. Process 0 sends BYTES
+ * to process 1 and gets them back, TRIPS times, each checked; prints both hosts, whether the bytes
+ * are right, and the milliseconds of the fastest trip and of all. */
 #include <mpi.h>
 #include <stdio.h>
 #include <stdlib.h>

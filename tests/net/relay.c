@@ -1,10 +1,12 @@
-/* The network between simulated hosts where it has to be slow or broken (hosts): a tun device `eth0` in the network of each host, and this
- * program between them. Packets are held for a delay, may overtake each other, and do not pass a link that is cut.
+/* The network between simulated hosts where it has to be slow or broken (hosts): a tun device
+ * `eth0` in the network of each host, and this program between them. Packets are held for a delay,
+ * may overtake each other, and do not pass a link that is cut.
  *
  *     relay WORDS SEED DELAY JITTER REORDER PID...
  *
- * WORDS is a FIFO of lines "ANSWER WORD...", ANSWER a file to write; delay and jitter are milliseconds, REORDER is a percentage; process i
- * of PID... is in the network of host i, whose address ends in i. The file WORDS.ready says that the devices are there. */
+ * WORDS is a FIFO of lines "ANSWER WORD...", ANSWER a file to write; delay and jitter are
+ * milliseconds, REORDER is a percentage; process i of PID... is in the network of host i, whose
+ * address ends in i. The file WORDS.ready says that the devices are there. */
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
@@ -38,7 +40,8 @@ static struct {
     uint64_t delay, jitter, reorder, seed;
     relay_packet held[RELAY_HELD]; /* a heap: the first is the first to go */
     size_t count;
-    /* Each packet that came is counted once more when its way ends: passed, cut, lost (no such host, no room), or it is still held. */
+    /* Each packet that came is counted once more when its way ends: passed, cut, lost (no such
+     * host, no room), or it is still held. */
     uint64_t came, passed, cuts, lost, delayed, overtaking;
 } relay;
 
@@ -91,7 +94,8 @@ static relay_packet relay_pop(void) {
     }
 }
 
-/* A packet of host `from`, read from its device. The host that it is for stands in its IPv4 header. */
+/* A packet of host `from`, read from its device. The host that it is for stands in its IPv4
+ * header. */
 static void relay_take(int from, const unsigned char *data, size_t bytes) {
     relay.came++;
     const int to = bytes >= 20 && data[0] >> 4 == 4 ? data[19] - 1 : -1;

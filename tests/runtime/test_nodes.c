@@ -1,4 +1,5 @@
-/* Runtimes of several processes: ranks, names, and what all of them must agree on when they open. */
+/* Runtimes of several processes: ranks, names, and what all of them must agree on when they
+ * open. */
 #include "pool_impl.h"
 #include "runtime_impl.h"
 #include "runtime_launch.h"
@@ -213,8 +214,8 @@ static void open_with_a_failure(launch_process *p) {
     launch_check(p, runtime == NULL);
 }
 
-/* A wrong option is found before the processes meet, wrong devices before they join, a wrong number of
- * shards and an unknown algorithm behind it. */
+/* A wrong option is found before the processes meet, wrong devices before they join, a wrong number
+ * of shards and an unknown algorithm behind it. */
 static void a_failure_of_one_process_is_one_of_all(void **state) {
     (void)state;
     muster_runtime_options right = launch_options("host:1"), option = right, device = launch_options("abacus"), shards = right;

@@ -131,8 +131,8 @@ int64_t moves_bytes(const moves *m) {
 
 /* ---- the fold ---- */
 
-/* A number rounded to a float of so many bits of fraction, whose smallest normal number is 2^least and
- * whose exponents go up to `most`: to nearest, ties to even. */
+/* A number rounded to a float of so many bits of fraction, whose smallest normal number is 2^least
+ * and whose exponents go up to `most`: to nearest, ties to even. */
 static double moves_round(double x, int fraction, int least, int most) {
     int exponent;
     if (x == 0 || !isfinite(x)) return x;

@@ -1,5 +1,6 @@
-/* Several processes of a launch as threads of one program, each with mst_nodes of its own, on the wire
- * between threads. Bodies note what they see; the test looks at it when all threads have ended. */
+/* Several processes of a launch as threads of one program, each with mst_nodes of its own, on the
+ * wire between threads. Bodies note what they see; the test looks at it when all threads have
+ * ended. */
 #ifndef MST_COLLECTIVES_NODES_H
 #define MST_COLLECTIVES_NODES_H
 

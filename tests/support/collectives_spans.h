@@ -43,12 +43,12 @@ typedef struct spans_options {
     uint64_t seed;
 } spans_options;
 
-/* Processes p with equal p / processes_per_host share a host; 0: each has its own,
- * "host0", "host1" ... Asserts success; after a failure of spans_try_open, spans_close follows, too. */
+/* Processes p with equal p / processes_per_host share a host; 0: each has its own, "host0", "host1"
+ * ... Asserts success; after a failure of spans_try_open, spans_close follows, too. */
 muster_status spans_try_open(spans_launch *launch, const spans_options *options);
 void spans_open(spans_launch *launch, const spans_options *options);
-/* All processes run the task on all their workers, each with its own thread. Returns the first status
- * that is not OK. */
+/* All processes run the task on all their workers, each with its own thread. Returns the first
+ * status that is not OK. */
 muster_status spans_run(spans_launch *launch, mst_task task, void *argument);
 void spans_close(spans_launch *launch);
 /* The bytes that all processes have sent so far. */

@@ -11,8 +11,8 @@
 
 enum { LAUNCH_PROCESSES = 4 };
 
-/* One process, as its thread sees it. cmocka's checks belong to the main thread: those below end the
- * body, and the main thread fails for it. */
+/* One process, as its thread sees it. cmocka's checks belong to the main thread: those below end
+ * the body, and the main thread fails for it. */
 typedef struct launch_process {
     wire_launch *wire;
     int32_t process, processes;

@@ -68,8 +68,8 @@
         }                                                                                                                                \
     }
 
-/* The copy bypasses the cache a block at a time. Steps of 1 and 4 KiB, each with a loop that updates
- * and one that copies, were slower than no bypass (bench/README.md). */
+/* The copy bypasses the cache a block at a time. Steps of 1 and 4 KiB, each with a loop that
+ * updates and one that copies, were slower than no bypass (bench/README.md). */
 enum { BLOCK = 4 * MST_CACHE_LINE / sizeof(T) };
 
 #define THREE(name, NAME, states)                                                                                  \
