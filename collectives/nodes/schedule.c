@@ -144,11 +144,14 @@ static muster_status schedule_allocate(mst_schedule *schedule) {
     schedule->done = mst_alloc(sizeof *schedule->done * SCHEDULE_TESTED);
     schedule->offsets = mst_alloc(parts ? sizeof *schedule->offsets * 2 * (size + 1) : 0);
     schedule->inputs = mst_alloc(parts ? sizeof *schedule->inputs * size : 0);
-    schedule->numbers = mst_alloc(schedule->algorithms >> MST_MOVE_MPI & 1 ? sizeof *schedule->numbers * 4 * size : 0);
-    if (!schedule->flows || !schedule->requests || !schedule->done || !schedule->offsets || !schedule->inputs || !schedule->numbers)
+    if (!schedule->flows || !schedule->requests || !schedule->done || !schedule->offsets || !schedule->inputs)
         return mst_out_of_memory("a schedule between processes", (int64_t)(sizeof *schedule->flows * (size_t)schedule->flow_limit));
-    schedule->scratch = mst_wire_memory(schedule->scratch_bytes, &schedule->scratch_block);
-    if (!schedule->scratch) return mst_out_of_memory("a schedule between processes", schedule->scratch_bytes);
+    /* The numbers lie behind the scratch memory, because a lost collective of the MPI may still read them. */
+    const int64_t scratch = (schedule->scratch_bytes + 7) / 8 * 8;
+    const int64_t numbers = schedule->algorithms >> MST_MOVE_MPI & 1 ? (int64_t)(sizeof *schedule->numbers * 4 * size) : 0;
+    schedule->scratch = mst_wire_memory(scratch + numbers, &schedule->scratch_block);
+    if (!schedule->scratch) return mst_out_of_memory("a schedule between processes", scratch + numbers);
+    schedule->numbers = (int32_t *)(void *)(schedule->scratch + scratch);
     return MUSTER_OK;
 }
 
@@ -177,6 +180,5 @@ void mst_schedule_free(mst_schedule *schedule) {
     mst_free(schedule->done);
     mst_free(schedule->offsets);
     mst_free(schedule->inputs);
-    if (!in_flight) mst_free(schedule->numbers); /* an MPI may still read them */
     *schedule = (mst_schedule){0};
 }
