@@ -1,5 +1,6 @@
 /* Runtimes of several processes: ranks, names, and what all of them must agree on when they
  * open. */
+#include "nodes/nodes_impl.h"
 #include "pool_impl.h"
 #include "runtime_impl.h"
 #include "runtime_launch.h"
@@ -367,6 +368,7 @@ static void open_crowded(launch_process *p) {
     options.spin_ns = 1000;
     launch_ok(p, muster_runtime_open(&options, &runtime));
     launch_check(p, mst_pool_settings(runtime->pool)->spin_ns == (*crowded ? 0 : 1000));
+    launch_check(p, runtime->nodes->spin_ns == (*crowded ? 0 : 1000)); /* those for other processes too */
     launch_ok(p, muster_runtime_close(runtime));
 }
 
