@@ -287,7 +287,7 @@ mst_call_rows mst_processes_rows(const mst_call *call, int64_t count) {
         return (mst_call_rows){function->slices_variables ? sum_before(function, process) : call->first_shard * each, 0, 0, 1};
     }
     if (!mst_processes_are_counted(function)) return (mst_call_rows){0, count, call->first_shard, call->total_shards};
-    int64_t first, own;
+    int64_t first;
     return rows_of(call, process, &first, &count);
 }
 
