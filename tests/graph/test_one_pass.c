@@ -110,7 +110,8 @@ static int32_t count_passes(const training *t) {
 static void check_path(const training *t, const char *devices) {
     const mst_member *members = t->runtime->communicator->members;
     const bool pairs = strcmp(devices, "host:2") == 0 && !t->decays;
-    for (int32_t r = 0; r < muster_runtime_size(t->runtime) && strncmp(devices, "host:", 5) == 0; r++) {
+    if (on_gpus()) return; /* in place of the devices that are named here */
+    for (int32_t r = 0; r < muster_runtime_size(t->runtime); r++) {
         assert_int_equal(members[r].served_pairs, pairs);
         assert_int_equal(members[r].served_streaming, t->stream_bytes > 0);
     }
