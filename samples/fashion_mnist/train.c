@@ -193,7 +193,7 @@ static void dump_gradient(const settings *s, mlp *model, const idx_set *set) {
     float *values = allocate((size_t)count * sizeof *values);
     muster_selection first = {.kind = MUSTER_SELECT_COUNT, .stop = s->batch};
     check(mlp_gradient(model, images_of(set), labels_of(set), &first, muster_f32(values, count)));
-    write_vector(s->dump_gradient, values, count);
+    if (muster_runtime_process(model->runtime) == 0) write_vector(s->dump_gradient, values, count);
     free(values);
 }
 
@@ -201,7 +201,7 @@ static void dump_parameters(const settings *s, mlp *model) {
     int64_t count = mlp_parameter_count();
     float *values = allocate((size_t)count * sizeof *values);
     check(mlp_parameters(model, muster_f32(values, count)));
-    write_vector(s->dump_parameters, values, count);
+    if (muster_runtime_process(model->runtime) == 0) write_vector(s->dump_parameters, values, count);
     free(values);
 }
 
@@ -253,6 +253,9 @@ static muster_runtime *open_devices(const char *devices) {
     muster_runtime_options_init(&options);
     options.devices = devices;
     check(muster_runtime_open(&options, &runtime));
+    /* of several processes one prints */
+    if (muster_runtime_process(runtime) > 0 && !freopen("/dev/null", "w", stdout))
+        fprintf(stderr, "train: /dev/null: %s\n", strerror(errno));
     return runtime;
 }
 

@@ -37,7 +37,7 @@ says "process 1 of 2: on host2"
 run 2 0 -- true && says '1 to 64 hosts, received "0"'
 run 2 2 3 -- true && says "PROGRAM stands behind --"
 run 2 --nonsense && says 'unexpected "--nonsense"'
-run 2 2 --by-hand -- true && says "there is a PROGRAM"
+run 2 2 --data /tmp -- true && says "there is a PROGRAM"
 run 2 2 --delay -1 -- true && says 'milliseconds, received "-1"'
 run 1 2 --data /nonexistent && says 'no folder "/nonexistent"'
 run 0 --help && says "Exit: that of mpirun"
