@@ -156,6 +156,15 @@ muster_status mst_nodes_begin(mst_nodes *nodes, mst_round *round) {
     return MUSTER_OK;
 }
 
+/* A process that answers is not lost: it waits in the call, where it has a deadline of its own. One
+ * that does not answer may be in a body, and bodies may take as long as they like, unless the call
+ * has failed: then the others have given up already. */
+static bool may_still_end(const mst_rounds *rounds, const mst_round *round, const mst_nodes_wait *wait) {
+    if (mst_control_is_poisoned(&rounds->control, MST_CONTROL_GIVEN_UP, rounds->epoch)) return false;
+    if (!wait->silent) return true;
+    return round->status == MUSTER_OK && !mst_control_is_poisoned(&rounds->control, MST_CONTROL_FAILED, rounds->epoch);
+}
+
 muster_status mst_nodes_end(mst_nodes *nodes, mst_round *round) {
     mst_rounds *rounds = nodes->rounds;
     char doing[MST_CALL_TEXT];
@@ -165,9 +174,7 @@ muster_status mst_nodes_end(mst_nodes *nodes, mst_round *round) {
     mst_nodes_wait wait = wait_of(nodes, round, doing);
     mst_arrival_input input = input_of(round, MST_ROUND_END);
     muster_status status = mst_rounds_arrive(nodes, &input, &wait);
-    /* A process that answers is not lost: it waits in the call, where it has a deadline of its
-     * own. */
-    while (status == MUSTER_TIMEOUT && !wait.silent && !mst_control_is_poisoned(&rounds->control, MST_CONTROL_GIVEN_UP, rounds->epoch))
+    while (status == MUSTER_TIMEOUT && may_still_end(rounds, round, &wait))
         status = mst_nodes_wait_run(nodes, &wait, &rounds->arrival.machine);
     if (status == MUSTER_TIMEOUT && wait.silent) {
         char text[MST_CALL_TEXT + 40];

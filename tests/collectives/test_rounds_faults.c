@@ -222,11 +222,33 @@ static void test_a_process_that_answers_is_not_lost(void **state) {
 
 /* ---- lost processes ---- */
 
-/* Process 1 never ends its call. */
+/* Process 1 takes three deadlines for its part of the call. */
+static void take_long(nodes_test *test, mst_nodes *nodes, int32_t p) {
+    mst_round round = nodes_round("function 'train'");
+    nodes_note(test, p, mst_nodes_begin(nodes, &round));
+    nodes->fail_after_ns = deadline_ns;
+    if (p == 1) nodes_sleep(3 * deadline_ns);
+    nodes_note(test, p, mst_nodes_end(nodes, &round));
+    nodes->fail_after_ns = -1;
+    nodes_call(test, nodes, "function 'train'", MUSTER_OK);
+}
+
+static void test_a_body_may_take_longer_than_the_deadline(void **state) {
+    (void)state;
+    nodes_test test = {.launch_options = {.processes = 3}, .on_lost = MST_LOST_ERROR, .body = take_long};
+    nodes_run(&test);
+    for (int32_t k = 0; k < 4; k++) nodes_expect(&test, 0, 2, k, MUSTER_OK, "");
+}
+
+/* Process 0 has failed, and process 1 never ends the call. */
 static void never_end(nodes_test *test, mst_nodes *nodes, int32_t p) {
     mst_round round = nodes_round("function 'train'");
     nodes_note(test, p, mst_nodes_begin(nodes, &round));
     nodes->fail_after_ns = deadline_ns;
+    if (p == 0) {
+        round.status = mst_error(MUSTER_USER, "no");
+        mst_nodes_poison(nodes, round.status, 0);
+    }
     if (p != 1) nodes_note(test, p, mst_nodes_end(nodes, &round));
     if (p != 1) nodes_note(test, p, mst_nodes_begin(nodes, &round));
     pthread_barrier_wait(&test->barrier);
@@ -286,9 +308,13 @@ static void test_a_process_that_has_ended_is_named(void **state) {
 int main(void) {
     deadline_ns = test_patience((int64_t)DEADLINE_MS * MS);
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_a_failure_ends_the_waits_of_others),    cmocka_unit_test(test_the_late_process_is_named_in_a_call),
-        cmocka_unit_test(test_a_process_that_makes_no_call_is_named), cmocka_unit_test(test_a_circle_of_waits_is_named),
-        cmocka_unit_test(test_a_process_that_answers_is_not_lost),    cmocka_unit_test(test_a_process_that_does_not_end_its_call_is_lost),
+        cmocka_unit_test(test_a_failure_ends_the_waits_of_others),
+        cmocka_unit_test(test_the_late_process_is_named_in_a_call),
+        cmocka_unit_test(test_a_process_that_makes_no_call_is_named),
+        cmocka_unit_test(test_a_circle_of_waits_is_named),
+        cmocka_unit_test(test_a_process_that_answers_is_not_lost),
+        cmocka_unit_test(test_a_body_may_take_longer_than_the_deadline),
+        cmocka_unit_test(test_a_process_that_does_not_end_its_call_is_lost),
         cmocka_unit_test(test_a_process_that_has_ended_is_named),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
