@@ -146,7 +146,8 @@ static muster_status schedule_allocate(mst_schedule *schedule) {
     schedule->inputs = mst_alloc(parts ? sizeof *schedule->inputs * size : 0);
     if (!schedule->flows || !schedule->requests || !schedule->done || !schedule->offsets || !schedule->inputs)
         return mst_out_of_memory("a schedule between processes", (int64_t)(sizeof *schedule->flows * (size_t)schedule->flow_limit));
-    /* The numbers lie behind the scratch memory, because a lost collective of the MPI may still read them. */
+    /* The numbers lie behind the scratch memory, because a lost collective of the MPI may still
+     * read them. */
     const int64_t scratch = (schedule->scratch_bytes + 7) / 8 * 8;
     const int64_t numbers = schedule->algorithms >> MST_MOVE_MPI & 1 ? (int64_t)(sizeof *schedule->numbers * 4 * size) : 0;
     schedule->scratch = mst_wire_memory(scratch + numbers, &schedule->scratch_block);

@@ -1,5 +1,5 @@
-/* Muster's own memory for the wire. What lost requests may still write into is never freed, but hangs
- * in a list, so that a checker of leaks sees that it is kept on purpose. */
+/* Muster's own memory for the wire. What lost requests may still write into is never freed, but
+ * hangs in a list, so that a checker of leaks sees that it is kept on purpose. */
 #include "slabs_private.h"
 
 #include "environment_impl.h"

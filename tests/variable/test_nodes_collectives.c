@@ -1,5 +1,5 @@
-/* Collectives between the replicas of several processes, beside loops over the matrices of all ranks
- * (support/variable_moves.h). */
+/* Collectives between the replicas of several processes, beside loops over the matrices of all
+ * ranks (support/variable_moves.h). */
 #include "communicator_impl.h"
 #include "runtime_launch.h"
 #include "variable_moves.h"
