@@ -252,7 +252,7 @@ muster_status mst_pool_run(mst_pool *pool, mst_task task, void *argument) {
     begin_task(&state->worker, epoch);
     run_on_host(state, task, argument);
     end_task(&state->worker);
-    return end_run(pool, epoch, pool->total);
+    return end_run(pool, epoch, 1);
 }
 
 muster_status mst_pool_run_single(mst_pool *pool, mst_task task, void *argument) {

@@ -74,7 +74,7 @@ static muster_status build(mst_pool *pool, mst_device *const *devices, int32_t c
     pool->total = pool->options.total ? pool->options.total : count;
     for (int32_t rank = 0; rank < count; rank++) init_state(pool, rank, devices[rank]);
     pool->dedicated_rank0 = pool->options.dedicated_rank0;
-    pool->alone = count == 1 && !pool->dedicated_rank0 && !pool->watches;
+    pool->alone = pool->total == 1 && !pool->dedicated_rank0 && !pool->watches;
     pool->worker_cpus = mst_alloc(sizeof(cpu_set_t));
     if (!pool->worker_cpus) return mst_out_of_memory("muster_runtime_open: the CPUs of the workers", sizeof(cpu_set_t));
     bool real_time = real_time_policy();

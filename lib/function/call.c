@@ -157,8 +157,7 @@ static inline __attribute__((always_inline)) muster_status call_run_pool(mst_cal
 }
 
 /* What comes before the run, between runs. */
-static inline __attribute__((always_inline)) muster_status call_ready(mst_call *call, const char *where) {
-    muster_function *function = call->function;
+static inline __attribute__((always_inline)) muster_status call_ready(muster_function *function, mst_call *call, const char *where) {
     const muster_runtime *runtime = function->object.runtime;
     if (function->use_count) MUSTER_TRY(check_variables(call, where));
     if (function->on_devices) {
@@ -173,7 +172,7 @@ static inline __attribute__((always_inline)) muster_status call_ready(mst_call *
 
 static inline __attribute__((always_inline)) muster_status call_run(muster_function *function, const char *where, bool single) {
     mst_call *call = single ? &function->single : &function->together;
-    MUSTER_TRY(call_ready(call, where));
+    MUSTER_TRY(call_ready(function, call, where));
     const muster_status status = call_run_pool(call, where, single);
     return __builtin_expect(function->ended != NULL, 0) ? function->ended(function->user, status) : status;
 }
@@ -184,7 +183,7 @@ muster_status mst_call_check_variables(const mst_call *call, const char *where) 
 
 muster_status mst_call_run_workers(mst_call *call, const char *where, bool *began) {
     *began = false;
-    MUSTER_TRY(call_ready(call, where));
+    MUSTER_TRY(call_ready(call->function, call, where));
     *began = true;
     mst_pool *pool = call->function->object.runtime->pool;
     return call == &call->function->single ? mst_pool_run_single(pool, call_task, call) : mst_pool_run(pool, call_task, call);
