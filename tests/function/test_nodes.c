@@ -7,6 +7,7 @@
 
 #include <math.h>
 #include <stdatomic.h>
+#include <stdlib.h>
 #include <string.h>
 
 enum { COLUMNS = 3, LARGE = 5000, ROWS_MOST = 40 };
@@ -533,6 +534,36 @@ static void test_reproducible_bits(void **state) {
     assert_int_equal(checked, 2 + 2 + 4 + 2);
 }
 
+/* ---- halves ---- */
+
+static muster_status large_halves(muster_worker *worker, const muster_tensor *in, muster_tensor *out, void *user) {
+    (void)in, (void)user;
+    return muster_fill(worker, 40000, out[0]);
+}
+
+/* 80000 is infinite as an f16: no process may add two of them in it. */
+static void average_large_halves(launch_process *p, muster_runtime *runtime) {
+    static const int64_t counts[] = {3, LARGE};
+    muster_function *f;
+    static _Thread_local uint16_t halves[LARGE];
+    launch_ok(p, muster_function_create(runtime, "halves", large_halves, NULL, &f));
+    launch_ok(p, muster_function_output(f, "mean", MUSTER_F16, 1, MUSTER_AVG));
+    for (int k = 0; k < 2; k++) {
+        const muster_tensor out[] = {muster_tensor_make(MUSTER_F16, halves, 1, &counts[k])};
+        memset(halves, 0xff, sizeof halves);
+        launch_ok(p, muster_function_call(f, NULL, 0, out, 1, NULL));
+        for (int64_t i = 0; i < counts[k]; i++) launch_check(p, halves[i] == 0x78e2); /* 40000 */
+        count_checked();
+    }
+}
+
+static void test_averages_of_halves_do_not_overflow(void **state) {
+    (void)state;
+    checked = 0;
+    run(&(session){.devices = "host:2 host:1 host:1"}, average_large_halves);
+    assert_int_equal(checked, 3 * 2);
+}
+
 /* ---- refusals and failures ---- */
 
 static muster_status fails_on_the_last_rank(muster_worker *worker, const muster_tensor *in, muster_tensor *out, void *user) {
@@ -593,6 +624,28 @@ static void test_different_calls_are_refused_by_all(void **state) {
     assert_int_equal(checked, 2);
 }
 
+static void pass_other_values(launch_process *p, muster_runtime *runtime) {
+    muster_function *f;
+    int fails = 0;
+    float x[4] = {1, 2, 3, p->process == 1 ? 5.0f : 4.0f};
+    const muster_tensor in = muster_tensor_make(MUSTER_F32, x, 1, (int64_t[]){4});
+    launch_ok(p, muster_function_create(runtime, "values", fails_on_the_last_rank, &fails, &f));
+    launch_ok(p, muster_function_input(f, "x", MUSTER_F32, 1, MUSTER_SCATTER));
+    launch_refused(p, muster_function_call(f, &in, 1, NULL, 0, NULL), MUSTER_INVALID_ARGUMENT, "differs here in what it passes");
+    x[3] = 4;
+    launch_ok(p, muster_function_call(f, &in, 1, NULL, 0, NULL));
+    count_checked();
+}
+
+static void test_other_values_are_refused_where_they_are_checked(void **state) {
+    (void)state;
+    checked = 0;
+    assert_int_equal(setenv("MUSTER_CHECK", "1", 1), 0);
+    run(&(session){.devices = "host:2 host:1"}, pass_other_values);
+    unsetenv("MUSTER_CHECK");
+    assert_int_equal(checked, 2);
+}
+
 static void refuse_sources(launch_process *p, muster_runtime *runtime) {
     muster_function *f;
     launch_ok(p, make_statistics(runtime, &f));
@@ -622,7 +675,9 @@ int main(void) {
         cmocka_unit_test(test_selected_rows_and_numbers_of_rows),
         cmocka_unit_test(test_single_calls),
         cmocka_unit_test(test_reproducible_bits),
+        cmocka_unit_test(test_averages_of_halves_do_not_overflow),
         cmocka_unit_test(test_a_failure_is_everybodys),
+        cmocka_unit_test(test_other_values_are_refused_where_they_are_checked),
         cmocka_unit_test(test_different_calls_are_refused_by_all),
         cmocka_unit_test(test_sources_and_targets_are_checked),
     };
