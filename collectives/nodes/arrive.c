@@ -33,27 +33,18 @@ static int32_t shape_of(const mst_arrival_input *input) { return input->carry ? 
 
 /* ---- what is known ---- */
 
-static void widen(mst_extremes *known, const mst_extremes *other) {
-    if (other->least < known->least || (other->least == known->least && other->least_at < known->least_at)) {
-        known->least = other->least;
-        known->least_at = other->least_at;
-    }
-    if (other->most > known->most || (other->most == known->most && other->most_at < known->most_at)) {
-        known->most = other->most;
-        known->most_at = other->most_at;
-    }
-}
-
-static void widen_signature(mst_arrival_header *known, const mst_arrival_header *other) {
-    if (other->least < known->least || (other->least == known->least && other->least_at < known->least_at)) {
-        known->least = other->least;
-        known->least_at = other->least_at;
-    }
-    if (other->most > known->most || (other->most == known->most && other->most_at < known->most_at)) {
-        known->most = other->most;
-        known->most_at = other->most_at;
-    }
-}
+/* Of two pairs of extremes with their members: signatures have 64 bits, the others 32. */
+#define WIDEN(known, other)                                                                                                   \
+    do {                                                                                                                      \
+        if ((other)->least < (known)->least || ((other)->least == (known)->least && (other)->least_at < (known)->least_at)) { \
+            (known)->least = (other)->least;                                                                                  \
+            (known)->least_at = (other)->least_at;                                                                            \
+        }                                                                                                                     \
+        if ((other)->most > (known)->most || ((other)->most == (known)->most && (other)->most_at < (known)->most_at)) {       \
+            (known)->most = (other)->most;                                                                                    \
+            (known)->most_at = (other)->most_at;                                                                              \
+        }                                                                                                                     \
+    } while (0)
 
 /* Does the failure of `other` decide rather than that of `known`? */
 static bool decides(const mst_arrival_header *other, const mst_arrival_header *known) {
@@ -64,9 +55,9 @@ static bool decides(const mst_arrival_header *other, const mst_arrival_header *k
 }
 
 static void combine(mst_arrival_header *known, const mst_arrival_header *other) {
-    widen_signature(known, other);
-    widen(&known->kind, &other->kind);
-    widen(&known->payload, &other->payload);
+    WIDEN(known, other);
+    WIDEN(&known->kind, &other->kind);
+    WIDEN(&known->payload, &other->payload);
     if (decides(other, known)) {
         known->status = other->status;
         known->rank = other->rank;

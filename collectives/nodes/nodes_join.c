@@ -3,6 +3,7 @@
 #include "nodes_data_private.h"
 #include "rounds_private.h"
 
+#include "hash_impl.h"
 #include "memory_impl.h"
 
 #include <stdio.h>
@@ -23,11 +24,7 @@ typedef struct join {
     const char *agreement, *names;
 } join;
 
-static uint64_t hash_of(const char *text) {
-    uint64_t hash = 0xcbf29ce484222325ull;
-    for (; *text; text++) hash = (hash ^ (unsigned char)*text) * 0x100000001b3ull;
-    return hash;
-}
+static uint64_t hash_of(const char *text) { return mst_hash_bytes(MST_HASH_START, text, (int64_t)strlen(text)); }
 
 /* One arrival; all fail where one does. */
 static muster_status arrive(join *j, muster_status status, const void *payload, int32_t bytes, uint64_t signature) {

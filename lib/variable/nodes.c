@@ -1,6 +1,7 @@
 /* Operations on variables in several processes: all agree on an operation before it changes
  * anything, and results travel to those that do not have them. */
 #include "change_private.h"
+#include "hash_impl.h"
 #include "nodes/nodes_impl.h"
 
 #include <stdio.h>
@@ -8,17 +9,9 @@
 
 /* ---- what the operation is ---- */
 
-/* FNV-1a of 64 bits. */
-static uint64_t add_bytes(uint64_t hash, const void *bytes, size_t count) {
-    const unsigned char *at = bytes;
-    for (size_t i = 0; i < count; i++) hash = (hash ^ at[i]) * 0x100000001b3ull;
-    return hash;
-}
+static uint64_t add_text(uint64_t hash, const char *text) { return mst_hash_bytes(hash, text, (int64_t)strlen(text) + 1); }
 
-static uint64_t add_number(uint64_t hash, int64_t number) { return add_bytes(hash, &number, sizeof number); }
-static uint64_t add_text(uint64_t hash, const char *text) { return add_bytes(hash, text, strlen(text) + 1); }
-
-void mst_change_salt(mst_change *change, const void *bytes, size_t count) { change->salt = add_bytes(1, bytes, count); }
+void mst_change_salt(mst_change *change, const void *bytes, size_t count) { change->salt = mst_hash_bytes(1, bytes, (int64_t)count); }
 
 static const char *name_of(const mst_change *change, int32_t index) {
     const char *name = change->name ? change->name : change->variables[index]->object.name;
@@ -26,28 +19,28 @@ static const char *name_of(const mst_change *change, int32_t index) {
 }
 
 static uint64_t add_tensor(uint64_t hash, const muster_tensor *tensor) {
-    hash = add_number(add_number(hash, tensor->dtype), tensor->ndim);
+    hash = mst_hash_number(mst_hash_number(hash, tensor->dtype), tensor->ndim);
     return tensor->ndim < 0 || tensor->ndim > MUSTER_MAX_DIMS
                ? hash
-               : add_bytes(hash, tensor->shape, (size_t)tensor->ndim * sizeof *tensor->shape);
+               : mst_hash_bytes(hash, tensor->shape, (int64_t)tensor->ndim * (int64_t)sizeof *tensor->shape);
 }
 
 static uint64_t add_selection(uint64_t hash, const muster_selection *selection) {
     if (!selection) return hash;
-    hash = add_number(add_number(add_number(hash, selection->kind), selection->start), selection->stop);
+    hash = mst_hash_number(mst_hash_number(mst_hash_number(hash, selection->kind), selection->start), selection->stop);
     if (selection->kind != MUSTER_SELECT_LIST || !selection->indices || selection->index_count < 0) return hash;
-    return add_bytes(hash, selection->indices, (size_t)selection->index_count * sizeof *selection->indices);
+    return mst_hash_bytes(hash, selection->indices, (int64_t)selection->index_count * (int64_t)sizeof *selection->indices);
 }
 
 static uint64_t signature_of(const mst_change *change) {
-    uint64_t hash = add_text(0xcbf29ce484222325ull, change->where);
-    hash = add_number(add_number(add_number(add_number(hash, change->count), change->op), change->axis), change->rank);
+    uint64_t hash = add_text(MST_HASH_START, change->where);
+    hash = mst_hash_number(mst_hash_number(mst_hash_number(mst_hash_number(hash, change->count), change->op), change->axis), change->rank);
     for (int32_t i = 0; i < change->count; i++) {
         hash = add_text(hash, name_of(change, i));
         if (change->tensors) hash = add_tensor(hash, &change->tensors[i]);
     }
-    hash = add_number(hash, (int64_t)change->salt);
-    if (change->weights) hash = add_bytes(hash, change->weights, (size_t)change->size * sizeof *change->weights);
+    hash = mst_hash_number(hash, (int64_t)change->salt);
+    if (change->weights) hash = mst_hash_bytes(hash, change->weights, (int64_t)change->size * (int64_t)sizeof *change->weights);
     return add_selection(hash, change->selection);
 }
 
@@ -61,14 +54,14 @@ static void write_text(const mst_change *change, char *text, size_t size) {
 
 /* Of the values that the operation takes. */
 static uint64_t hash_values(const mst_change *change) {
-    uint64_t hash = 0xcbf29ce484222325ull;
+    uint64_t hash = MST_HASH_START;
     for (int32_t i = 0; i < change->count; i++) {
         const muster_tensor value = change->tensors[i];
         const int64_t bytes = mst_tensor_bytes(value);
         void *packed = bytes > 0 && !mst_tensor_contiguous(value) ? mst_alloc_uninitialised((size_t)bytes) : NULL;
         if (bytes == 0 || (!packed && !mst_tensor_contiguous(value))) continue;
         if (packed) mst_tensor_pack(packed, value);
-        hash = add_bytes(hash, packed ? packed : muster_tensor_address(value), (size_t)bytes);
+        hash = mst_hash_bytes(hash, packed ? packed : muster_tensor_address(value), (int64_t)bytes);
         mst_free(packed);
     }
     return hash;
