@@ -270,10 +270,6 @@ static muster_status plan_fill(muster_function *function, const mst_arguments *a
     mst_call *call = arguments->single ? &function->single : &function->together;
     int64_t count = 0;
     plan->valid = false;
-    if (!mst_call_is_joint(call)) {
-        memset(plan->parts, 0, (size_t)(function->input_count + function->output_count) * sizeof *plan->parts);
-        memset(plan->packed, 0, (size_t)function->input_count * sizeof *plan->packed);
-    }
     MUSTER_TRY(check_slices(function, where, options->slices));
     for (int64_t i = 0; i < function->input_count; i++)
         MUSTER_TRY(plan_check_tensor(function, &function->inputs[i], arguments->inputs[i], "input", where));

@@ -364,22 +364,29 @@ static muster_status exchange_blocks(mst_call *call, const char *where, int64_t 
     return MUSTER_OK;
 }
 
-muster_status mst_processes_collect(mst_call *call, const char *where, const char *all, int64_t block_bytes) {
+/* The blocks of all processes, in memory that no later arrival overwrites. */
+static muster_status keep_blocks(mst_call *call, const char *where, const char *all, int64_t bytes, blocks *b) {
     mst_processes_state *processes = call->function->processes;
-    mst_nodes *nodes = call->function->object.runtime->nodes;
+    const int64_t total = call->function->object.runtime->nodes->processes * bytes;
+    if (bytes > MST_ROUND_BYTES) return exchange_blocks(call, where, bytes, b);
+    MUSTER_TRY(mst_host_store_reserve(&processes->blocks, total, where));
+    memcpy(processes->blocks.address, all, (size_t)total);
+    *b = (blocks){processes->blocks.address, bytes};
+    return MUSTER_OK;
+}
+
+/* What fails here in one process alone would leave the others waiting for its data. */
+static muster_status poison_failure(const mst_call *call, muster_status status) {
+    if (status) mst_nodes_poison(call->function->object.runtime->nodes, status, -1);
+    return status;
+}
+
+muster_status mst_processes_collect(mst_call *call, const char *where, const char *all, int64_t block_bytes) {
     blocks b;
     if (block_bytes == 0) return MUSTER_OK;
-    if (block_bytes > MST_ROUND_BYTES) {
-        MUSTER_TRY(exchange_blocks(call, where, block_bytes, &b));
-    } else {
-        /* the next arrival may overwrite what the round gave */
-        MUSTER_TRY(mst_host_store_reserve(&processes->blocks, nodes->processes * block_bytes, where));
-        memcpy(processes->blocks.address, all, (size_t)(nodes->processes * block_bytes));
-        b = (blocks){processes->blocks.address, block_bytes};
-    }
-    const muster_status status = collect(call, where, &b);
-    if (status) mst_nodes_poison(nodes, status, -1);
-    return status;
+    muster_status status = keep_blocks(call, where, all, block_bytes, &b);
+    if (!status) status = collect(call, where, &b);
+    return poison_failure(call, status);
 }
 
 /* ---- single calls ---- */
@@ -430,7 +437,7 @@ muster_status mst_processes_collect_single(mst_call *call, const char *where, co
     mst_store *block = &call->function->processes->block;
     int64_t at = 0;
     if (block_bytes == 0) return MUSTER_OK;
-    if (nodes->process != 0) MUSTER_TRY(mst_host_store_reserve(block, block_bytes, where));
+    if (nodes->process != 0) MUSTER_TRY(poison_failure(call, mst_host_store_reserve(block, block_bytes, where)));
     if (block_bytes > MST_ROUND_BYTES)
         MUSTER_TRY(mst_nodes_broadcast(nodes, where, 0, block->address, block_bytes));
     else if (nodes->process != 0)

@@ -248,7 +248,7 @@ static muster_status take_tensors(muster_function *function, const mst_arguments
 
 /* ---- the round ---- */
 
-muster_status mst_processes_count(muster_function *function, const mst_arguments *arguments, mst_arguments *planned) {
+muster_status mst_processes_count(muster_function *function, const mst_arguments *arguments, mst_arguments *planned, muster_status *taken) {
     mst_nodes *nodes = function->object.runtime->nodes;
     mst_processes_state *processes = function->processes;
     const int64_t numbers = 4 + shapes_in_payload(function);
@@ -271,7 +271,7 @@ muster_status mst_processes_count(muster_function *function, const mst_arguments
     memcpy(payload, round.all, (size_t)round.payload_bytes); /* process 0's */
     *planned = *arguments;
     MUSTER_TRY(check_counts(function, arguments->where));
-    MUSTER_TRY(take_tensors(function, arguments, payload + 4));
+    *taken = take_tensors(function, arguments, payload + 4);
     planned->inputs = processes->inputs;
     planned->outputs = processes->outputs;
     return MUSTER_OK;

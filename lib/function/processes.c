@@ -3,6 +3,7 @@
  * and nothing has been touched; what fails later fails the call everywhere. */
 #include "processes_private.h"
 
+#include "hash_impl.h"
 #include "output_private.h"
 
 #include <stdio.h>
@@ -56,29 +57,23 @@ void mst_processes_free(muster_function *function) {
 
 /* ---- is it the same call? ---- */
 
-static uint64_t add_bytes(uint64_t hash, const void *bytes, int64_t count) {
-    const unsigned char *from = bytes;
-    for (int64_t i = 0; i < count; i++) hash = (hash ^ from[i]) * 0x100000001b3ull;
-    return hash;
-}
-static uint64_t add_number(uint64_t hash, int64_t number) { return add_bytes(hash, &number, sizeof number); }
-
 uint64_t mst_processes_name_hash(const muster_function *function) {
     const char *name = mst_function_name(function);
-    return add_bytes(0xcbf29ce484222325ull, name, (int64_t)strlen(name));
+    return mst_hash_bytes(MST_HASH_START, name, (int64_t)strlen(name));
 }
 
 /* What all processes must pass alike: not the rows of their own. */
 static uint64_t add_tensor(uint64_t hash, const muster_tensor *tensor, bool by_rows) {
-    hash = add_number(hash, tensor->dtype);
+    hash = mst_hash_number(hash, tensor->dtype);
     for (int32_t d = by_rows ? 1 : 0; tensor->dtype != MUSTER_DTYPE_NONE && d < tensor->ndim; d++)
-        hash = add_number(hash, tensor->shape[d]);
+        hash = mst_hash_number(hash, tensor->shape[d]);
     return hash;
 }
 
 static uint64_t add_contents(uint64_t hash, muster_tensor tensor) {
     if (tensor.device != MUSTER_DEVICE_HOST) return hash;
-    if (tensor.ndim == 0 || mst_tensor_contiguous(tensor)) return add_bytes(hash, muster_tensor_address(tensor), mst_tensor_bytes(tensor));
+    if (tensor.ndim == 0 || mst_tensor_contiguous(tensor))
+        return mst_hash_bytes(hash, muster_tensor_address(tensor), mst_tensor_bytes(tensor));
     for (int64_t r = 0; r < tensor.shape[0]; r++) {
         muster_tensor row = muster_tensor_slice(tensor, r, r + 1);
         for (int32_t d = 0; d + 1 < row.ndim; d++) row.shape[d] = row.shape[d + 1], row.strides[d] = row.strides[d + 1];
@@ -91,26 +86,26 @@ static uint64_t add_contents(uint64_t hash, muster_tensor tensor) {
 static uint64_t signature_of(const muster_function *function, const mst_arguments *arguments, bool planned) {
     const mst_plan *plan = &function->plan;
     const muster_call_options *options = arguments->options;
-    uint64_t hash = add_number(mst_processes_name_hash(function), arguments->single);
+    uint64_t hash = mst_hash_number(mst_processes_name_hash(function), arguments->single);
     bool differs = false;
     if (!planned) return hash;
     for (int64_t i = 0; i < function->input_count; i++) {
         const mst_port *port = &function->inputs[i];
         differs |= port->ways == MUSTER_SOURCE_OWN;
-        hash = add_number(hash, port->ways);
+        hash = mst_hash_number(hash, port->ways);
         hash = add_tensor(hash, &arguments->inputs[i], port->ways != MUSTER_SOURCE_ALL && port->mode != MUSTER_BROADCAST);
         if (port->ways == MUSTER_SOURCE_ALL && function->object.runtime->checks) hash = add_contents(hash, arguments->inputs[i]);
     }
     for (int64_t i = 0; i < function->output_count; i++) {
         const mst_port *port = &function->outputs[i];
-        hash = add_number(hash, port->ways);
+        hash = mst_hash_number(hash, port->ways);
         hash = add_tensor(hash, &arguments->outputs[i], port->ways != MUSTER_TARGET_ALL && port->mode == MUSTER_GATHER);
     }
-    hash = add_number(add_number(hash, plan->count), options->slices);
-    hash = add_number(hash, options->replica_batch_count);
+    hash = mst_hash_number(mst_hash_number(hash, plan->count), options->slices);
+    hash = mst_hash_number(hash, options->replica_batch_count);
     if (differs) return hash;
-    hash = add_number(add_number(hash, options->batch.kind), options->batch.index_count);
-    return add_number(add_number(hash, options->batch.start), options->batch.stop);
+    hash = mst_hash_number(mst_hash_number(hash, options->batch.kind), options->batch.index_count);
+    return mst_hash_number(mst_hash_number(hash, options->batch.start), options->batch.stop);
 }
 
 /* "function 'train' (x 64x784, y 64 -> loss)" */
@@ -149,18 +144,18 @@ static muster_status seal(muster_function *function, const mst_arguments *argume
 
 static muster_status plan_together(muster_function *function, const mst_arguments *arguments, mst_arguments *planned) {
     const bool counted = !arguments->single && mst_processes_are_counted(function);
-    const muster_status sealed = seal(function, arguments);
+    muster_status status = seal(function, arguments);
     *planned = *arguments;
-    if (sealed) return agree(function, arguments, sealed);
+    if (status) return agree(function, arguments, status);
     if (counted) {
-        MUSTER_TRY(mst_processes_count(function, arguments, planned));
+        MUSTER_TRY(mst_processes_count(function, arguments, planned, &status));
     } else {
         memset(function->plan.parts, 0, (size_t)(function->input_count + function->output_count) * sizeof *function->plan.parts);
         memset(function->plan.packed, 0, (size_t)function->input_count * sizeof *function->plan.packed);
         for (int64_t i = 0; !arguments->single && i < function->output_count; i++)
             function->plan.parts[function->input_count + i] = function->outputs[i].ways == MUSTER_TARGET_OWN;
     }
-    return agree(function, planned, plan_alone(function, planned));
+    return agree(function, planned, status ? status : plan_alone(function, planned));
 }
 
 muster_status mst_processes_prepare(muster_function *function, const mst_arguments *arguments) {

@@ -29,12 +29,15 @@ typedef struct mst_own_rows {
 } mst_own_rows;
 
 typedef struct mst_processes_state {
-    mst_own_rows *rows;                /* [processes] of a counted call */
-    int64_t *bytes;                    /* [processes] */
-    muster_tensor *inputs, *outputs;   /* the arguments, and instead of those that only process 0 passes this process's parts */
-    mst_store *received, *partials;    /* [inputs + outputs] memory of those parts; [outputs] what is combined, in the compute dtype */
+    mst_own_rows *rows; /* [processes] of a counted call */
+    int64_t *bytes;     /* [processes] */
+    /* The tensors of the call. Where only process 0 passes one, the others have a tensor of their
+     * own here, for their rows of it, whose memory is `received`. */
+    muster_tensor *inputs, *outputs;
+    mst_store *received;               /* [inputs + outputs] */
+    mst_store *partials;               /* [outputs] what is combined, in the compute dtype */
     mst_block_slot *slots;             /* [outputs] */
-    int64_t *master_rows;              /* [outputs] of those that process 0 alone has, the rows of its tensor */
+    int64_t *master_rows;              /* [outputs] the rows of process 0's tensor, where it alone gets the output */
     mst_store block, blocks, gathered; /* this process's block, those of all, and chunks or rows on their way */
     int32_t most_shards;               /* that any process has */
 } mst_processes_state;
@@ -51,9 +54,10 @@ muster_status mst_processes_prepare(muster_function *function, const mst_argumen
 /* process_rows.c. Must the processes tell each other how many rows they have? */
 bool mst_processes_are_counted(const muster_function *function);
 uint64_t mst_processes_name_hash(const muster_function *function);
-/* The round in which they do. Sets *planned to the arguments with which this process plans, those
- * of `arguments` or tensors of its own for what only process 0 passes. */
-muster_status mst_processes_count(muster_function *function, const mst_arguments *arguments, mst_arguments *planned);
+/* The round in which they do; all return the same. Sets *planned to the arguments with which this
+ * process plans: those of `arguments`, and tensors of the library for what only process 0 passes.
+ * *taken: did this process have the memory for these? It tells the others in the next round. */
+muster_status mst_processes_count(muster_function *function, const mst_arguments *arguments, mst_arguments *planned, muster_status *taken);
 /* For plan.c: the rows of the call, of which `count` is what this process's inputs say; and what
  * else a plan says of all processes. */
 mst_call_rows mst_processes_rows(const mst_call *call, int64_t count);

@@ -597,6 +597,57 @@ static void test_a_failure_is_everybodys(void **state) {
     assert_int_equal(checked, expected);
 }
 
+enum { FAILING_ALLOCATIONS = 60 };
+static muster_status of_allocation[FAILING_ALLOCATIONS][2];
+
+/* The k-th allocation of a call fails, in whichever process makes it. */
+static void lack_memory(launch_process *p, muster_runtime *runtime) {
+    float x[6 * COLUMNS], twice[6 * COLUMNS];
+    fill_rows(x, 0, 6);
+    muster_tensor in[] = {muster_tensor_none(), muster_tensor_none()}, out[7];
+    for (int i = 0; i < 7; i++) out[i] = muster_tensor_none();
+    static _Thread_local results r;
+    result_tensors(&r, 6, out);
+    if (p->process == 0) {
+        in[0] = muster_tensor_make(MUSTER_F32, x, 2, (int64_t[]){6, COLUMNS});
+        in[1] = muster_tensor_make(MUSTER_F32, (void *)weights, 1, (int64_t[]){COLUMNS});
+        out[4] = muster_tensor_make(MUSTER_F32, twice, 2, (int64_t[]){6, COLUMNS});
+    } else {
+        out[4] = muster_tensor_none();
+    }
+    for (int k = 0; k < FAILING_ALLOCATIONS; k++) {
+        muster_function *f;
+        launch_ok(p, make_statistics(runtime, &f));
+        launch_ok(p, muster_function_set_source(f, "x", MUSTER_SOURCE_MASTER));
+        launch_ok(p, muster_function_set_source(f, "w", MUSTER_SOURCE_MASTER));
+        launch_ok(p, muster_function_set_target(f, "twice", MUSTER_TARGET_MASTER));
+        double ready[8];
+        launch_ok(p, muster_function_weights(f, muster_runtime_size(runtime), ready)); /* all are here */
+        if (p->process == 0) mst_memory_fail_at(k + 1);
+        of_allocation[k][p->process] = muster_function_call(f, in, 2, out, 7, NULL);
+        launch_ok(p, muster_function_weights(f, muster_runtime_size(runtime), ready));
+        if (p->process == 0) mst_memory_fail_at(0);
+        launch_ok(p, muster_function_weights(f, muster_runtime_size(runtime), ready));
+        launch_ok(p, muster_function_call(f, in, 2, out, 7, NULL));
+        launch_ok(p, muster_function_destroy(f));
+        count_checked();
+    }
+}
+
+static void test_a_lack_of_memory_in_one_process_is_everybodys(void **state) {
+    (void)state;
+    checked = 0;
+    run(&(session){.devices = "host:1 host:2"}, lack_memory);
+    mst_memory_fail_at(0);
+    int failed = 0;
+    for (int k = 0; k < FAILING_ALLOCATIONS; k++) {
+        assert_int_equal(of_allocation[k][0], of_allocation[k][1]);
+        failed += of_allocation[k][0] == MUSTER_OUT_OF_MEMORY;
+    }
+    assert_true(failed > FAILING_ALLOCATIONS / 2);
+    assert_int_equal(checked, 2 * FAILING_ALLOCATIONS);
+}
+
 static void make_different_calls(launch_process *p, muster_runtime *runtime) {
     muster_function *train, *test;
     int fails = 0;
@@ -677,6 +728,7 @@ int main(void) {
         cmocka_unit_test(test_reproducible_bits),
         cmocka_unit_test(test_averages_of_halves_do_not_overflow),
         cmocka_unit_test(test_a_failure_is_everybodys),
+        cmocka_unit_test(test_a_lack_of_memory_in_one_process_is_everybodys),
         cmocka_unit_test(test_other_values_are_refused_where_they_are_checked),
         cmocka_unit_test(test_different_calls_are_refused_by_all),
         cmocka_unit_test(test_sources_and_targets_are_checked),
