@@ -75,6 +75,19 @@ MUSTER_API muster_communicator *muster_worker_communicator(muster_worker *worker
 MUSTER_API int32_t muster_communicator_size(const muster_communicator *communicator);
 MUSTER_API int32_t muster_communicator_rank(const muster_communicator *communicator, const muster_worker *worker);
 
+/* Where a member is: on which of the hosts that have members, and which of the members there it is.
+ * Hosts count by the smallest rank that each has; the members of a host count in rank order,
+ * whichever of its processes they are in. */
+typedef struct muster_place {
+    int32_t intra_rank, intra_size; /* among the members on the same host; their number */
+    int32_t inter_rank, inter_size; /* the host among those of the communicator; their number */
+} muster_place;
+/* The place of the member of any process that has this rank in the communicator. All members of one
+ * process are on one host. Sends nothing, and every member gets the same answer. After an error
+ * *place is unchanged. Errors: INVALID_ARGUMENT (NULL), OUT_OF_RANGE (no such rank). */
+MUSTER_API MUSTER_NODISCARD muster_status muster_communicator_place(const muster_communicator *communicator, int32_t rank,
+                                                                    muster_place *place);
+
 /* Splits a communicator. Every member enters. Members with the same color form a new communicator,
  * ranked by key and, for equal keys, by old rank. key may be negative. A member with a negative
  * color joins none; its *part is NULL. Either all members of a part get it or none does: after a

@@ -138,6 +138,8 @@ static const constant constants[] = {
     CONSTANT(MUSTER_ISNAN),
     CONSTANT(MUSTER_ISFINITE),
     CONSTANT(MUSTER_ISINF),
+    /* communicator.h */
+    SIZE(muster_place),
     /* runtime.h */
     SIZE(muster_device_info),
     SIZE(muster_runtime_options),

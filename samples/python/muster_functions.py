@@ -60,6 +60,7 @@ FUNCTIONS = {
     "client_send_variables": "status PIDpI",
     "clip": "status PDDTT",
     "clip_p": "status PDDtt",
+    "communicator_place": "status PIP",
     "communicator_rank": "I PP",
     "communicator_size": "I P",
     "compare": "status PITTT",

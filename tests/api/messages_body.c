@@ -292,6 +292,7 @@ void messages_operations(muster_worker *worker) {
 }
 
 static void questions(muster_worker *w) {
+    muster_place place;
     int64_t first, rows;
     GIVES(muster_worker_rank, muster_worker_rank(NULL) == -1);
     GIVES(muster_worker_size, muster_worker_size(NULL) == -1);
@@ -310,6 +311,10 @@ static void questions(muster_worker *w) {
     GIVES(muster_worker_communicator, muster_worker_communicator(NULL) == NULL);
     GIVES(muster_communicator_size, muster_communicator_size(NULL) == -1);
     GIVES(muster_communicator_rank, muster_communicator_rank(NULL, w) == -1);
+    REFUSE(INVALID_ARGUMENT, "communicator", muster_communicator_place, NULL, 0, &place);
+    REFUSE(OUT_OF_RANGE, "rank", muster_communicator_place, muster_worker_communicator(w), -1, &place);
+    REFUSE(OUT_OF_RANGE, "rank", muster_communicator_place, muster_worker_communicator(w), 1, &place);
+    REFUSE(INVALID_ARGUMENT, "place", muster_communicator_place, muster_worker_communicator(w), 0, NULL);
     GIVES(muster_worker_cuda_stream, muster_worker_cuda_stream(NULL) == NULL && muster_worker_cuda_stream(w) == NULL);
     GIVES(muster_worker_cuda_device, muster_worker_cuda_device(NULL) == -1 && muster_worker_cuda_device(w) == -1);
     GIVES(muster_worker_cublas, muster_worker_cublas(NULL) == NULL && muster_worker_cublas(w) == NULL);

@@ -111,6 +111,7 @@ muster_status spans_try_open(spans_launch *launch, const spans_options *options)
     launch->wire =
         wire_launch_create(&(wire_launch_options){.processes = options->processes,
                                                   .processes_per_host = options->processes_per_host ? options->processes_per_host : 1,
+                                                  .hosts = options->hosts,
                                                   .seed = options->seed});
     assert_non_null(launch->wire);
     for (int32_t p = 0; p < options->processes; p++) {

@@ -40,6 +40,7 @@ typedef struct spans_options {
     const char *algorithm;
     int64_t fail_after_ns; /* 0: 60 s */
     int32_t processes_per_host;
+    const char *hosts; /* instead of it, as in wire_launch_options */
     uint64_t seed;
 } spans_options;
 

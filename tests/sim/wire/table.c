@@ -77,7 +77,10 @@ static void table_host(char *text, int32_t size) {
     int32_t process = 0;
     wire_launch *launch = wire_thread_launch(&process);
     const int32_t each = launch ? launch->options.processes_per_host : 0;
-    snprintf(text, (size_t)size, "host%d", each ? process / each : 0);
+    if (launch && launch->options.hosts)
+        snprintf(text, (size_t)size, "host%c", launch->options.hosts[process]);
+    else
+        snprintf(text, (size_t)size, "host%d", each ? process / each : 0);
 }
 
 /* ---- communicators ---- */
