@@ -68,6 +68,14 @@ muster_status mst_box_wait_post(mst_team *team, muster_worker *worker, int32_t f
     return MUSTER_OK;
 }
 
+bool mst_box_find_post(mst_team *team, muster_worker *worker, int32_t from, mst_post *post) {
+    mst_box *box = box_from(team, worker, from);
+    post->tag = next_post(box, worker);
+    if (atomic_load(&box->posted) < post->tag) return false;
+    memcpy(post->payload, box->payload, MST_BOX_PAYLOAD);
+    return true;
+}
+
 muster_status mst_box_read_begin(mst_team *team, muster_worker *worker, int32_t from, uint64_t tag) {
     return mst_section_begin(team, worker, &box_from(team, worker, from)->reading, tag);
 }

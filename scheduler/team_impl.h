@@ -78,6 +78,8 @@ uint64_t mst_box_post(mst_team *team, muster_worker *worker, int32_t to, const v
 muster_status mst_box_wait_taken(mst_team *team, muster_worker *worker, int32_t to, uint64_t tag, const char *what, int64_t message_tag);
 /* Waits until the sender has a post that is not taken yet. */
 muster_status mst_box_wait_post(mst_team *team, muster_worker *worker, int32_t from, const char *what, int64_t message_tag, mst_post *post);
+/* The same without waiting: false where there is none yet. */
+bool mst_box_find_post(mst_team *team, muster_worker *worker, int32_t from, mst_post *post);
 /* Begins a section in which the receiver reads the sender's memory. Errors: ABORTED. */
 muster_status mst_box_read_begin(mst_team *team, muster_worker *worker, int32_t from, uint64_t tag);
 /* Ends the section; the post is not taken. */

@@ -103,23 +103,28 @@ static muster_status take_offered(const mst_mail *m, int32_t from, const offer *
     return unserved && stuck ? refuse(m, from, unserved, stuck) : MUSTER_OK;
 }
 
+/* Takes from one post of a sender what is requested from it; *left as above. */
+static muster_status take_post(const mst_mail *m, int32_t from, const mst_post *box, mst_request *requests, int32_t count, int32_t *left) {
+    mst_team *team = m->communicator->team;
+    offer o;
+    memcpy(&o, box->payload, sizeof o);
+    MUSTER_TRY(mst_box_read_begin(team, m->worker, from, box->tag));
+    muster_status status = take_offered(m, from, &o, requests, count, left);
+    if (status == MUSTER_OK && m->communicator->messages->took) status = m->communicator->messages->took(m);
+    bool all = status == MUSTER_OK && !next_untaken(&o, NULL);
+    if (all)
+        mst_box_take(team, m->worker, from, box->tag);
+    else
+        mst_box_read_end(team, m->worker, from);
+    return status;
+}
+
 /* Receives everything that is requested from one sender, from as many of its posts as necessary. */
 static muster_status receive_from(const mst_mail *m, int32_t from, int64_t tag, mst_request *requests, int32_t count) {
-    mst_team *team = m->communicator->team;
     for (int32_t left = 1; left > 0;) {
         mst_post box;
-        offer o;
-        MUSTER_TRY(mst_box_wait_post(team, m->worker, from, "muster_worker_recv", tag, &box));
-        memcpy(&o, box.payload, sizeof o);
-        MUSTER_TRY(mst_box_read_begin(team, m->worker, from, box.tag));
-        muster_status status = take_offered(m, from, &o, requests, count, &left);
-        if (status == MUSTER_OK && m->communicator->messages->took) status = m->communicator->messages->took(m);
-        bool all = status == MUSTER_OK && !next_untaken(&o, NULL);
-        if (all)
-            mst_box_take(team, m->worker, from, box.tag);
-        else
-            mst_box_read_end(team, m->worker, from);
-        MUSTER_TRY(status);
+        MUSTER_TRY(mst_box_wait_post(m->communicator->team, m->worker, from, "muster_worker_recv", tag, &box));
+        MUSTER_TRY(take_post(m, from, &box, requests, count, &left));
     }
     return MUSTER_OK;
 }
@@ -247,6 +252,19 @@ muster_status mst_messages_receive(muster_communicator *communicator, muster_wor
     muster_status status = receive_all(&m, requests, count);
     mst_record_end(&worker->recorder, event);
     return status;
+}
+
+muster_status mst_messages_look(muster_communicator *communicator, muster_worker *worker, mst_request *requests, int32_t count) {
+    const mst_mail m = mail_of(communicator, worker);
+    for (int32_t i = 0; i < count; i++) {
+        mst_post box;
+        int32_t left = 1;
+        if (requests[i].collective != MST_RECV) continue;
+        MUSTER_TRY(mst_box_open(communicator->team, m.rank));
+        while (left > 0 && mst_box_find_post(communicator->team, worker, requests[i].root, &box))
+            MUSTER_TRY(take_post(&m, requests[i].root, &box, requests, count, &left));
+    }
+    return MUSTER_OK;
 }
 
 muster_status mst_messages_finish(muster_communicator *communicator, muster_worker *worker, muster_status status) {

@@ -26,12 +26,14 @@ muster_status mst_batch_run(muster_communicator *communicator, muster_worker *wo
 /* messages.c. mst_messages_check: do these requests contain both sides of every message of this
  * rank to itself? mst_message_run serves a message outside of a group. The other three serve the
  * messages of a group, in this order. mst_messages_finish must follow every mst_messages_post. It
- * takes the status so far and returns it unless it is OK. */
+ * takes the status so far and returns it unless it is OK. Between them mst_messages_look receives
+ * what is there already, and does not wait; what is received becomes a barrier in `requests`. */
 muster_status mst_messages_check(const muster_communicator *communicator, const muster_worker *worker, const mst_request *requests,
                                  int32_t count);
 muster_status mst_message_run(muster_communicator *communicator, muster_worker *worker, const mst_request *request);
 muster_status mst_messages_post(muster_communicator *communicator, muster_worker *worker, const mst_request *requests, int32_t count);
 muster_status mst_messages_receive(muster_communicator *communicator, muster_worker *worker, mst_request *requests, int32_t count);
+muster_status mst_messages_look(muster_communicator *communicator, muster_worker *worker, mst_request *requests, int32_t count);
 muster_status mst_messages_finish(muster_communicator *communicator, muster_worker *worker, muster_status status);
 
 /* split.c, for a transport that splits itself: the last rendezvous of a split, in which the leaders

@@ -31,11 +31,12 @@ muster_status mst_nodes_drive(mst_nodes_state *state, muster_worker *worker, con
     return status;
 }
 
-muster_status mst_nodes_drive_call(mst_nodes_state *state, muster_worker *worker, const char *what, mst_machine *machine) {
+muster_status mst_nodes_drive_call(mst_nodes_state *state, muster_worker *worker, const char *what, mst_machine *machine,
+                                   bool (*ends)(void *context), void *context) {
     mst_nodes_wait wait = wait_of(state, worker, what);
     wait.phase = MST_WAIT_CALL;
-    wait.aborted = is_aborted;
-    wait.context = worker;
+    wait.aborted = ends ? ends : is_aborted;
+    wait.context = ends ? context : worker;
     const muster_status status = mst_nodes_wait_run(state->span->nodes, &wait, machine);
     if (status == MUSTER_ABORTED && mst_pool_aborted(worker)) return mst_refuse_aborted(state->communicator, worker, what);
     return status;
@@ -47,7 +48,7 @@ muster_status mst_nodes_drive_call(mst_nodes_state *state, muster_worker *worker
  * its number. */
 static muster_status arrive(mst_nodes_state *state, muster_worker *worker, const char *what, const mst_arrival_input *input) {
     mst_arrival_begin(&state->arrival, input);
-    return mst_nodes_drive_call(state, worker, what, &state->arrival.machine);
+    return mst_nodes_drive_call(state, worker, what, &state->arrival.machine, NULL, NULL);
 }
 
 static muster_status gather_chunk(mst_nodes_state *state, muster_worker *worker, const char *what, const char *mine, int64_t bytes) {

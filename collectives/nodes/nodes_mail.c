@@ -77,6 +77,7 @@ static void take_chunk(mst_nodes_mail *mail, const mst_nodes_note *note, const c
     if (note->offset + bytes > all_bytes) return;
     memcpy((char *)letter->request->output + note->offset, chunk, (size_t)bytes);
     letter->moved = note->offset + bytes;
+    call->took = true;
     letter->done = letter->moved == all_bytes;
 }
 
@@ -181,6 +182,7 @@ static int32_t send_chunk(mst_nodes_call *call, mst_nodes_letter *letter, bool r
     memcpy(call->chunk, &note, sizeof note);
     if (bytes > 0) memcpy(call->chunk + sizeof note, (const char *)request->input + letter->moved, (size_t)bytes);
     letter->moved += bytes;
+    call->took = true;
     call->sending = (int32_t)(letter - call->letters);
     /* the last piece is done only when the receiver has it */
     return mst_wire_send(mail->channel.wire, call->chunk, (int64_t)sizeof note + bytes, process_of(mail, request->root),
@@ -262,6 +264,8 @@ static mst_progress progress(mst_machine *machine) {
     result = send_some(call);
     if (result != MUSTER_WIRE_OK) return mst_channel_failed(&call->mail->channel, result, "a message");
     for (int32_t i = 0; i < call->count; i++) all &= call->failed || call->letters[i].done;
+    machine->moved = call->took;
+    call->took = false;
     return all && call->sending < 0 ? MST_PROGRESS_DONE : MST_PROGRESS_RUNNING;
 }
 
@@ -277,7 +281,7 @@ void mst_nodes_mail_begin(mst_nodes_mail *mail, mst_nodes_call *call, uint64_t e
     call->mail = mail;
     call->ready = 0;
     call->sending = -1;
-    call->failed = false;
+    call->failed = call->took = false;
     pthread_mutex_lock(&mail->channel.wire->lock);
     while (mail->epoch != epoch && mail->ready) drop(mail, &mail->ready);
     mail->epoch = epoch;

@@ -49,6 +49,7 @@ typedef struct mst_nodes_call {
     muster_wire_request chunk_request;
     int32_t sending; /* the letter of the piece; -1: none */
     bool failed;     /* the peer has something else; refused: what it has */
+    bool took;       /* a piece has come since the last call of `progress` of the machine */
     mst_nodes_note refused;
     const mst_nodes_letter *wanted;
 } mst_nodes_call;
@@ -65,6 +66,18 @@ typedef struct mst_nodes_mail {
     muster_wire_request request;
     bool is_ready_note; /* what the request receives */
 } mst_nodes_mail;
+
+/* The memory of a member for its messages: it grows, and is kept from call to call. */
+typedef struct mst_nodes_desk {
+    mst_nodes_call call;
+    mst_request *sorted, *staged; /* [capacity] */
+    int32_t capacity;
+    void *arrays, *block;
+} mst_nodes_desk;
+/* Room for so many messages. what: for the message of OUT_OF_MEMORY. */
+muster_status mst_nodes_desk_open(mst_nodes_desk *desk, const char *what, int32_t count);
+/* in_use: the wire may still use its memory, which is leaked then. */
+void mst_nodes_desk_close(mst_nodes_desk *desk, bool in_use);
 
 /* The caller holds no lock. */
 muster_status mst_nodes_mail_open(mst_nodes_mail *mail, const mst_channel *channel, const mst_rank_span *span);

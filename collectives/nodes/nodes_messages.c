@@ -12,29 +12,33 @@
 /* One block: the notes, and a note with a piece. */
 static int64_t block_bytes(int32_t count) { return (int64_t)(count + 1) * (int64_t)sizeof(mst_nodes_note) + MST_NODES_CHUNK_BYTES; }
 
-typedef struct letters {
-    mst_nodes_call call;
-    void *block, *arrays;
-} letters;
-
-static muster_status letters_open(letters *l, const char *what, int32_t count) {
-    const int64_t each = (int64_t)sizeof(mst_nodes_letter) + (int64_t)sizeof(muster_wire_request);
-    char *memory = mst_wire_memory(block_bytes(count), &l->block);
-    l->arrays = memory ? mst_alloc((size_t)(count * each)) : NULL;
-    if (!l->arrays) {
-        if (memory) mst_wire_memory_free(l->block, block_bytes(count), false);
-        return mst_out_of_memory(what, block_bytes(count) + count * each);
-    }
-    l->call.notes = (mst_nodes_note *)memory;
-    l->call.chunk = memory + count * (int64_t)sizeof(mst_nodes_note);
-    l->call.letters = l->arrays;
-    l->call.note_requests = (muster_wire_request *)(l->call.letters + count);
-    return MUSTER_OK;
+void mst_nodes_desk_close(mst_nodes_desk *desk, bool in_use) {
+    if (!desk->arrays) return;
+    mst_wire_memory_free(desk->block, block_bytes(desk->capacity), in_use);
+    mst_free(desk->arrays);
+    *desk = (mst_nodes_desk){.capacity = 0};
 }
 
-static void letters_close(letters *l, bool in_use) {
-    mst_wire_memory_free(l->block, block_bytes(l->call.count), in_use);
-    mst_free(l->arrays);
+muster_status mst_nodes_desk_open(mst_nodes_desk *desk, const char *what, int32_t count) {
+    const int64_t each = (int64_t)sizeof(mst_nodes_letter) + (int64_t)sizeof(muster_wire_request) + 2 * (int64_t)sizeof(mst_request);
+    int32_t capacity = 4;
+    if (count <= desk->capacity) return MUSTER_OK;
+    while (capacity < count) capacity *= 2;
+    mst_nodes_desk_close(desk, false);
+    char *memory = mst_wire_memory(block_bytes(capacity), &desk->block);
+    desk->arrays = memory ? mst_alloc((size_t)(capacity * each)) : NULL;
+    if (!desk->arrays) {
+        if (memory) mst_wire_memory_free(desk->block, block_bytes(capacity), false);
+        return mst_out_of_memory(what, block_bytes(capacity) + capacity * each);
+    }
+    desk->capacity = capacity;
+    desk->sorted = desk->arrays;
+    desk->staged = desk->sorted + capacity;
+    desk->call.letters = (mst_nodes_letter *)(desk->staged + capacity);
+    desk->call.note_requests = (muster_wire_request *)(desk->call.letters + capacity);
+    desk->call.notes = (mst_nodes_note *)memory;
+    desk->call.chunk = memory + capacity * (int64_t)sizeof(mst_nodes_note);
+    return MUSTER_OK;
 }
 
 /* ---- serving ---- */
@@ -53,37 +57,78 @@ static muster_status refused(const muster_communicator *communicator, const mst_
                      muster_dtype_name(sends ? wanted->dtype : note->dtype), (long long)(sends ? wanted->tag : note->tag));
 }
 
-static muster_status exchange(muster_communicator *communicator, muster_worker *worker, const char *what, letters *l) {
-    mst_nodes_state *state = mst_nodes_of(communicator);
-    l->call.rank = mst_communicator_public(communicator, mst_communicator_rank(communicator, worker));
-    mst_nodes_mail_begin(state->mail, &l->call, mst_nodes_epoch(state->span->nodes));
-    const muster_status status = mst_nodes_drive_call(state, worker, what, &l->call.machine);
-    const bool in_use = mst_nodes_mail_end(&l->call);
-    const muster_status outcome = status == MUSTER_OK && l->call.failed ? refused(communicator, &l->call) : status;
-    letters_close(l, in_use);
-    return outcome;
+/* Messages to and from ranks of other processes, and what else the group has to do meanwhile. */
+typedef struct exchange {
+    muster_communicator *communicator;
+    muster_worker *worker;
+    const char *what;
+    mst_nodes_desk *desk;
+    const mst_request *remote;
+    int32_t remotes;
+    mst_request *local; /* with ranks of span->local */
+    int32_t locals;
+    muster_status looked; /* what looking for local messages has come to */
+    mst_unattended unattended;
+} exchange;
+
+/* On a device the messages go through copies in host memory. */
+static muster_status exchange_begin(exchange *e) {
+    mst_nodes_state *state = mst_nodes_of(e->communicator);
+    mst_nodes_call *call = &e->desk->call;
+    MUSTER_TRY(mst_nodes_stage(e->communicator, e->worker, e->remote, e->remotes, e->desk->staged));
+    for (int32_t i = 0; i < e->remotes; i++) {
+        call->letters[i] = (mst_nodes_letter){.request = &e->desk->staged[i], .moved = e->remote[i].collective == MST_SEND ? -1 : 0};
+        call->note_requests[i] = 0;
+    }
+    call->count = e->remotes;
+    call->rank = mst_communicator_public(e->communicator, mst_communicator_rank(e->communicator, e->worker));
+    mst_nodes_mail_begin(state->mail, call, mst_nodes_epoch(state->span->nodes));
+    return MUSTER_OK;
 }
 
-/* Requests to ranks of other processes; on a device they go through copies in host memory. */
-static muster_status run_remote(muster_communicator *communicator, muster_worker *worker, const char *what, mst_request *requests,
-                                int32_t count) {
-    letters l = {.call = {.count = count}};
-    mst_request *staged = NULL;
-    MUSTER_TRY(letters_open(&l, what, count));
-    muster_status status = mst_nodes_stage(communicator, worker, requests, count, &staged);
-    if (status != MUSTER_OK) return letters_close(&l, false), status;
-    for (int32_t i = 0; i < count; i++)
-        l.call.letters[i] =
-            (mst_nodes_letter){.request = staged ? &staged[i] : &requests[i], .moved = requests[i].collective == MST_SEND ? -1 : 0};
-    status = exchange(communicator, worker, what, &l);
-    if (status == MUSTER_OK) status = mst_nodes_unstage(worker, requests, count, staged);
-    mst_free(staged);
+static muster_status exchange_end(exchange *e, muster_status status) {
+    mst_nodes_call *call = &e->desk->call;
+    const bool in_use = mst_nodes_mail_end(call);
+    if (status == MUSTER_OK && call->failed) status = refused(e->communicator, call);
+    if (status == MUSTER_OK) status = mst_nodes_unstage(e->worker, e->remote, e->remotes, e->desk->staged);
+    if (in_use) mst_nodes_desk_close(e->desk, true); /* only of messages that were given up */
     return status;
+}
+
+/* In each turn of the wait for other processes: what members of this process offer is taken, since
+ * others may need that before they send what this rank waits for. */
+static bool exchange_look(void *context) {
+    exchange *e = context;
+    if (mst_pool_aborted(e->worker)) return true;
+    e->looked = mst_messages_look(e->communicator->span->local, e->worker, e->local, e->locals);
+    return e->looked != MUSTER_OK;
+}
+
+static muster_status exchange_drive(exchange *e) {
+    const muster_status status =
+        mst_nodes_drive_call(mst_nodes_of(e->communicator), e->worker, e->what, &e->desk->call.machine, exchange_look, e);
+    return e->looked != MUSTER_OK ? e->looked : status;
 }
 
 /* ---- a message outside of a group ---- */
 
 static bool is_local(const mst_rank_span *span, int32_t rank) { return span->process_of[rank] == span->here; }
+
+static mst_nodes_desk *desk_of(const muster_communicator *communicator, const muster_worker *worker) {
+    return &mst_nodes_of(communicator)->desks[mst_communicator_rank(communicator, worker)];
+}
+
+static muster_status send_or_receive(muster_communicator *communicator, muster_worker *worker, const mst_request *request) {
+    exchange e = {.communicator = communicator,
+                  .worker = worker,
+                  .what = mst_request_function(request),
+                  .desk = desk_of(communicator, worker),
+                  .remote = request,
+                  .remotes = 1};
+    MUSTER_TRY(mst_nodes_desk_open(e.desk, e.what, 1));
+    MUSTER_TRY(exchange_begin(&e));
+    return exchange_end(&e, exchange_drive(&e));
+}
 
 muster_status mst_nodes_message(muster_communicator *communicator, muster_worker *worker, const mst_request *request) {
     const mst_rank_span *span = communicator->span;
@@ -94,7 +139,7 @@ muster_status mst_nodes_message(muster_communicator *communicator, muster_worker
     }
     const uint64_t event = mst_record_message_begin(&worker->recorder, mst_collective_name(request->collective), ++worker->sequence,
                                                     mst_message_bytes(request), span->worker_of[request->root], request->tag);
-    const muster_status status = run_remote(communicator, worker, mst_request_function(request), &one, 1);
+    const muster_status status = send_or_receive(communicator, worker, &one);
     mst_record_end(&worker->recorder, event);
     return status;
 }
@@ -115,19 +160,29 @@ static int32_t partition(const mst_rank_span *span, const mst_request *requests,
     return locals;
 }
 
+/* All messages are on offer, and the wire is driven by whoever waits for it, before this rank waits
+ * for anyone. */
 muster_status mst_nodes_group(muster_communicator *communicator, muster_worker *worker, mst_request *collectives, mst_request *array,
                               int32_t collective_count, const mst_request *messages, int32_t count) {
     muster_communicator *local = communicator->span->local;
-    mst_request *sorted = mst_alloc((size_t)count * sizeof *sorted);
-    if (!sorted) return mst_out_of_memory("muster_worker_group_end: its messages", count * (int64_t)sizeof *sorted);
-    const int32_t locals = partition(communicator->span, messages, count, sorted);
-    muster_status status = mst_messages_post(local, worker, sorted, locals);
+    mst_nodes *nodes = communicator->span->nodes;
+    exchange e = {.communicator = communicator, .worker = worker, .what = "muster_worker_group_end", .desk = desk_of(communicator, worker)};
+    MUSTER_TRY(mst_nodes_desk_open(e.desk, e.what, count));
+    e.local = e.desk->sorted;
+    e.locals = partition(communicator->span, messages, count, e.local);
+    e.remote = e.local + e.locals;
+    e.remotes = count - e.locals;
+    if (e.remotes > 0) MUSTER_TRY(exchange_begin(&e));
+    if (e.remotes > 0) mst_nodes_unattended_begin(nodes, &e.unattended, &e.desk->call.machine);
+    muster_status status = mst_messages_post(local, worker, e.local, e.locals);
     if (status == MUSTER_OK && collective_count > 0)
         status = mst_rendezvous_run(communicator, worker, collectives, array, collective_count);
-    if (status == MUSTER_OK && count > locals)
-        status = run_remote(communicator, worker, "muster_worker_group_end", sorted + locals, count - locals);
-    if (status == MUSTER_OK) status = mst_messages_receive(local, worker, sorted, locals);
-    status = mst_messages_finish(local, worker, status);
-    mst_free(sorted);
-    return status;
+    if (e.remotes > 0) {
+        const muster_status driven = mst_nodes_unattended_end(nodes, &e.unattended, e.what);
+        if (status == MUSTER_OK) status = driven;
+        if (status == MUSTER_OK) status = exchange_drive(&e);
+        status = exchange_end(&e, status);
+    }
+    if (status == MUSTER_OK) status = mst_messages_receive(local, worker, e.local, e.locals);
+    return mst_messages_finish(local, worker, status);
 }

@@ -26,28 +26,24 @@ static int64_t message_bytes(const mst_request *r) {
 }
 
 muster_status mst_nodes_stage(muster_communicator *communicator, muster_worker *worker, const mst_request *requests, int32_t count,
-                              mst_request **staged) {
+                              mst_request *staged) {
     mst_staging *staging = &mst_staged_members(communicator)[mst_communicator_rank(communicator, worker)].mail;
     int64_t bytes = 0;
+    memcpy(staged, requests, (size_t)count * sizeof *staged);
     if (mst_device_is_host(worker->device)) return MUSTER_OK;
     for (int32_t i = 0; i < count; i++) bytes += mst_staging_bytes(message_bytes(&requests[i]));
     MUSTER_TRY(mst_staging_begin(staging, bytes));
-    *staged = mst_alloc((size_t)count * sizeof **staged);
-    if (!*staged) return mst_out_of_memory("messages between processes", count * (int64_t)sizeof **staged);
     for (int32_t i = 0; i < count; i++) {
-        void *copy = mst_staging_take(staging, message_bytes(&requests[i]));
-        (*staged)[i] = requests[i];
-        (*staged)[i].input = (*staged)[i].output = copy;
-        if (requests[i].collective != MST_SEND) continue;
-        const muster_status status = mst_staged_copy_out(worker, copy, requests[i].input, message_bytes(&requests[i]));
-        if (status != MUSTER_OK) return mst_free(*staged), status;
+        staged[i].input = staged[i].output = mst_staging_take(staging, message_bytes(&requests[i]));
+        if (requests[i].collective == MST_SEND)
+            MUSTER_TRY(mst_staged_copy_out(worker, staged[i].output, requests[i].input, message_bytes(&requests[i])));
     }
     return MUSTER_OK;
 }
 
 muster_status mst_nodes_unstage(muster_worker *worker, const mst_request *requests, int32_t count, const mst_request *staged) {
-    for (int32_t i = 0; staged && i < count; i++)
-        if (requests[i].collective == MST_RECV)
+    for (int32_t i = 0; i < count; i++)
+        if (requests[i].collective == MST_RECV && requests[i].output != staged[i].output)
             MUSTER_TRY(mst_staged_copy_in(worker, requests[i].output, staged[i].output, message_bytes(&requests[i])));
     return MUSTER_OK;
 }

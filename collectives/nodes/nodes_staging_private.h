@@ -9,11 +9,11 @@ muster_status mst_nodes_staging_create(const char *where, muster_communicator *c
 muster_status mst_nodes_prepare(mst_batch *batch);
 muster_status mst_nodes_finish(const mst_batch *batch);
 muster_status mst_nodes_reserve(muster_communicator *communicator, muster_worker *worker, int64_t bytes);
-/* Of messages: *staged becomes requests whose memory is the host's, allocated by mst_alloc, with
- * copies of what is sent; NULL where the memory is the host's already. mst_nodes_unstage copies
+/* Of messages: staged[count] becomes the requests with memory of the host, where copies are of what
+ * is sent. Where the memory is the host's already, they are the requests. mst_nodes_unstage copies
  * what was received to where it belongs. */
 muster_status mst_nodes_stage(muster_communicator *communicator, muster_worker *worker, const mst_request *requests, int32_t count,
-                              mst_request **staged);
+                              mst_request *staged);
 muster_status mst_nodes_unstage(muster_worker *worker, const mst_request *requests, int32_t count, const mst_request *staged);
 
 #endif

@@ -50,6 +50,8 @@ static void state_free(mst_nodes_state *state) {
     for (size_t i = 0; i < sizeof memories / sizeof *memories; i++) mst_free(memories[i]->at);
     if (state->mail) mst_nodes_mail_close(state->mail);
     mst_free(state->mail);
+    for (int32_t m = 0; state->desks && m < state->communicator->size; m++) mst_nodes_desk_close(&state->desks[m], false);
+    mst_free(state->desks);
     mst_free(state->lanes);
     mst_free(state->made);
     mst_free(state);
@@ -69,7 +71,8 @@ static muster_status nodes_create(const char *where, muster_communicator *commun
     communicator->state[MST_TRANSPORT_nodes] = state;
     state->lanes = mst_alloc((size_t)span->size * sizeof *state->lanes);
     state->made = mst_alloc((size_t)communicator->size * sizeof *state->made);
-    if (!state->lanes || !state->made) return mst_out_of_memory(where, communicator->size * (int64_t)sizeof *state->made);
+    state->desks = mst_alloc((size_t)communicator->size * sizeof *state->desks);
+    if (!state->lanes || !state->made || !state->desks) return mst_out_of_memory(where, communicator->size * (int64_t)sizeof *state->made);
     state->mail = mst_alloc(sizeof *state->mail);
     if (!state->mail) return mst_out_of_memory(where, sizeof *state->mail);
     MUSTER_TRY(mst_nodes_mail_open(state->mail, &state->channel, span));

@@ -67,7 +67,8 @@ typedef struct mst_nodes_state {
         char message[MST_MESSAGE_SIZE];
     } * made;
     struct mst_nodes_mail *mail;
-    bool again; /* a lane was taken meanwhile by another split */
+    struct mst_nodes_desk *desks; /* by member */
+    bool again;                   /* a lane was taken meanwhile by another split */
     /* What the leader has come to. It alone reads and writes this; the members read what it brings
      * to a meeting. Meetings take turns with two of these, because after one the leader may come to
      * the next before a member has read: but not to the one after that, which needs all members. */
@@ -102,8 +103,10 @@ muster_status mst_nodes_gather_all(mst_nodes_state *state, muster_worker *worker
  * buffers. */
 muster_status mst_nodes_drive(mst_nodes_state *state, muster_worker *worker, const char *what);
 /* Drives another machine, which can be left at any time: when this call has failed, here or in
- * another process. */
-muster_status mst_nodes_drive_call(mst_nodes_state *state, muster_worker *worker, const char *what, mst_machine *machine);
+ * another process, or when `ends` says so, which is called in each turn, without the lock of the
+ * wire. ends NULL: when the run is aborted. */
+muster_status mst_nodes_drive_call(mst_nodes_state *state, muster_worker *worker, const char *what, mst_machine *machine,
+                                   bool (*ends)(void *context), void *context);
 /* nodes_messages.c */
 muster_status mst_nodes_message(muster_communicator *communicator, muster_worker *worker, const mst_request *request);
 muster_status mst_nodes_group(muster_communicator *communicator, muster_worker *worker, mst_request *collectives, mst_request *array,

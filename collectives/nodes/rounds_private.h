@@ -29,6 +29,7 @@ typedef struct mst_rounds {
     int64_t lost_grace_ns; /* before the end of the launch, so that other processes can say what they know */
     void (*log)(void *user, muster_log_level level, const char *line);
     void *log_user;
+    struct mst_unattended *unattended; /* guarded by the lock of the wire */
 } mst_rounds;
 
 /* ---- waiting (wait.c) ---- */
@@ -59,6 +60,21 @@ typedef struct mst_nodes_wait {
  * naming the process that is late, found by asking along the chain of waits; NODE_LOST. The machine
  * has then been given up: it may have requests in progress. */
 muster_status mst_nodes_wait_run(mst_nodes *nodes, mst_nodes_wait *wait, mst_machine *machine);
+
+/* A machine whose owner waits for something else, such as the members of its process: whoever waits
+ * for other processes drives it beside its own. */
+typedef struct mst_unattended {
+    struct mst_unattended *next;
+    mst_machine *machine;
+    mst_progress progress;
+    char message[MST_MESSAGE_SIZE]; /* of FAILED */
+} mst_unattended;
+/* From `begin`, which drives it once, to `end`, which must follow, nobody else may drive the
+ * machine. Between them no more than its progress is known: what it has failed with becomes the
+ * thread's last error in `end`, with the status SYSTEM. A machine that is LOST is so again when its
+ * owner drives it. */
+void mst_nodes_unattended_begin(mst_nodes *nodes, mst_unattended *unattended, mst_machine *machine);
+muster_status mst_nodes_unattended_end(mst_nodes *nodes, mst_unattended *unattended, const char *where);
 
 /* Whom a wait is late for (late.c). `text` becomes a clause behind "which": "does not answer".
  * false: the wait has ended meanwhile. */

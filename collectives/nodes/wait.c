@@ -132,6 +132,30 @@ static void leave(mst_nodes *nodes, mst_nodes_wait *wait) {
     pthread_mutex_unlock(&nodes->wire->lock);
 }
 
+static void drive_unattended(mst_unattended *unattended) {
+    if (unattended->progress != MST_PROGRESS_RUNNING) return;
+    unattended->progress = unattended->machine->progress(unattended->machine);
+    if (unattended->progress == MST_PROGRESS_FAILED) mst_error_save(unattended->message);
+}
+
+void mst_nodes_unattended_begin(mst_nodes *nodes, mst_unattended *unattended, mst_machine *machine) {
+    *unattended = (mst_unattended){.machine = machine};
+    pthread_mutex_lock(&nodes->wire->lock);
+    unattended->next = nodes->rounds->unattended;
+    nodes->rounds->unattended = unattended;
+    drive_unattended(unattended);
+    pthread_mutex_unlock(&nodes->wire->lock);
+}
+
+muster_status mst_nodes_unattended_end(mst_nodes *nodes, mst_unattended *unattended, const char *where) {
+    pthread_mutex_lock(&nodes->wire->lock);
+    mst_unattended **at = &nodes->rounds->unattended;
+    while (*at != unattended) at = &(*at)->next;
+    *at = unattended->next;
+    pthread_mutex_unlock(&nodes->wire->lock);
+    return unattended->progress == MST_PROGRESS_FAILED ? mst_error(MUSTER_SYSTEM, "%s: %s", where, unattended->message) : MUSTER_OK;
+}
+
 /* One turn. Control messages first: poison that is there already beats an arrival whose messages
  * are all there, because others have given it up. */
 static mst_progress batch(mst_nodes *nodes, mst_nodes_wait *wait, wait_state *state, int64_t now_ns, bool looking) {
@@ -139,6 +163,7 @@ static mst_progress batch(mst_nodes *nodes, mst_nodes_wait *wait, wait_state *st
     mst_machine *machine = wait->waiter.machine;
     pthread_mutex_lock(&nodes->wire->lock);
     mst_progress progress = mst_control_progress(&rounds->control, rounds->epoch);
+    for (mst_unattended *unattended = rounds->unattended; unattended; unattended = unattended->next) drive_unattended(unattended);
     if (progress == MST_PROGRESS_DONE) progress = machine->progress(machine); /* RUNNING: more of them are there */
     if (progress == MST_PROGRESS_RUNNING && looking) mst_late_look(nodes, wait, &state->late, now_ns);
     pthread_mutex_unlock(&nodes->wire->lock);
