@@ -61,7 +61,8 @@ bool mst_stores_record(mst_stores_trial *trial, int64_t bytes, bool streaming, i
 /* ---- one collective ---- */
 
 /* All ranks must try the same kind of stores in the same collective. Neighbouring tags give
- * unrelated answers, so that no pattern of the program's collectives meets one kind only. */
+ * unrelated answers, so that no pattern of the program's collectives meets one kind only. In the
+ * last one rank 0 may have decided before others begin: nothing is timed then. */
 static bool tries_streaming(uint64_t tag) { return (tag * 0x9e3779b97f4a7c15u) >> 63; }
 
 int32_t mst_stores_class(const mst_stores *stores, int64_t bytes) {

@@ -231,14 +231,19 @@ static void without_an_option_it_is_measured_and_described(void **state) {
     assert_non_null(strstr(mst_communicator_description(c.communicator, text, sizeof text), "streaming stores not measured yet"));
     for (; atomic_load(&c.communicator->revision) == 0 && times < MOST; times++) {
         assert_ok(collectives_run(&c, sums_task, &(sums){COUNT, 1, false}));
-        tries[streamed(&c)]++;
+        /* rank 0's, which is timed: it may decide before the other rank begins the same one */
+        tries[c.communicator->members[0].served_streaming]++;
     }
     assert_true(tries[0] >= MST_STORES_SAMPLES && tries[1] >= MST_STORES_SAMPLES);
     mst_communicator_description(c.communicator, text, sizeof text);
     const char *words = strstr(text, "in all_reduce of 24 MiB (");
     assert_non_null(words);
     const bool chosen = strncmp(words - 4, "not ", 4) != 0;
-    assert_int_equal(atof(words + strlen("in all_reduce of 24 MiB (")) >= 1.1, chosen);
+    const mst_stores *stores = c.communicator->world->open[MST_TRANSPORT_host];
+    const double speedup = stores->trials[MST_ALL_REDUCE][mst_stores_class(stores, stores->from)].speedup;
+    assert_int_equal(speedup >= 1.1, chosen);
+    /* the text has three digits: 1.098 is written as 1.1, and is not chosen */
+    assert_true(fabs(atof(words + strlen("in all_reduce of 24 MiB (")) - speedup) <= 0.006 * speedup);
     for (int32_t i = 0; i < 5; i++) {
         assert_ok(collectives_run(&c, sums_task, &(sums){COUNT + 16 * i, 1, false}));
         assert_int_equal(streamed(&c), chosen);

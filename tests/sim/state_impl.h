@@ -45,6 +45,7 @@ struct CUctx_st { /* the primary context of a device; there are no others */
 typedef struct sim_device {
     struct CUctx_st context;
     atomic_bool lost;
+    atomic_int running;       /* entries of its streams that are not waits */
     atomic_ulong nccl_issuer; /* the thread in an NCCL call of the device */
     atomic_int nccl_depth;
     atomic_llong collectives; /* in flight */

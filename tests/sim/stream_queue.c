@@ -56,15 +56,33 @@ static void end_turn(sim_connection *connection) {
     if (atomic_load_explicit(&connection->waiters, memory_order_relaxed) > 0) sim_gate_bump(&connection->gate);
 }
 
+/* Nothing of a lost device runs on. Its queues wait for nothing any more, so that their records say
+ * to others that its work is done, although a kernel of another queue may be in the midst of
+ * writing. Only who comes here is ordered behind that kernel: it orders no queues of a device that
+ * works. */
+static void await_running(const sim_stream *stream) {
+    while (atomic_load_explicit(&sim_state.devices[stream->device].running, memory_order_acquire) != 0)
+        nanosleep(&(struct timespec){0, 20000}, NULL);
+}
+
+static void run_entry(sim_stream *stream, const sim_entry *entry) {
+    atomic_int *running = &sim_state.devices[stream->device].running;
+    if (!entry->run) return;
+    if (!entry->waits) atomic_fetch_add_explicit(running, 1, memory_order_relaxed);
+    if (!sim_stream_ended(stream)) {
+        sim_result result = entry->run(entry->data, stream);
+        if (result) sim_device_fail(stream->device, result);
+    }
+    if (!entry->waits) atomic_fetch_sub_explicit(running, 1, memory_order_release);
+}
+
 static void run_node(sim_stream *stream, sim_node *node) {
     const sim_entry *entry = &node->entry;
     await_turn(stream->connection, node->turn);
     if (!entry->waits) end_turn(stream->connection);
-    if (entry->run && !sim_stream_ended(stream)) {
-        sim_result result = entry->run(entry->data, stream);
-        if (result) sim_device_fail(stream->device, result);
-    }
+    run_entry(stream, entry);
     if (entry->waits) end_turn(stream->connection);
+    if (sim_stream_ended(stream)) await_running(stream);
     atomic_fetch_add_explicit(&stream->ending, 1, memory_order_relaxed);
     if (entry->drop) entry->drop(entry->data);
     for (int i = 0; i < node->user_count; i++) atomic_fetch_sub_explicit(node->users[i], 1, memory_order_release);
