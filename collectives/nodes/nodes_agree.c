@@ -144,6 +144,7 @@ static muster_status check_counts(const mst_nodes_state *state, const mst_batch 
 
 muster_status mst_nodes_agree(mst_nodes_state *state, const mst_batch *batch) {
     MUSTER_TRY(gather_requests(state, batch, 1, true));
+    if (state->arrival.header.most != 0) MUSTER_TRY(mst_nodes_renew(state, batch->worker)); /* before a refusal: all come here */
     MUSTER_TRY(check_heads(state, batch, 1));
     if (batch->count > 1) {
         MUSTER_TRY(gather_requests(state, batch, batch->count, false));

@@ -23,14 +23,6 @@ static mst_nodes_wait wait_of(const mst_nodes_state *state, const muster_worker 
 
 static bool is_aborted(void *context) { return mst_pool_aborted(context); }
 
-muster_status mst_nodes_drive(mst_nodes_state *state, muster_worker *worker, const char *what) {
-    mst_nodes_wait wait = wait_of(state, worker, what);
-    wait.phase = MST_WAIT_ROUND; /* what has failed elsewhere does not end it */
-    const muster_status status = mst_nodes_wait_run(state->span->nodes, &wait, &state->schedule.machine);
-    state->broken = status != MUSTER_OK;
-    return status;
-}
-
 muster_status mst_nodes_drive_call(mst_nodes_state *state, muster_worker *worker, const char *what, mst_machine *machine,
                                    bool (*ends)(void *context), void *context) {
     mst_nodes_wait wait = wait_of(state, worker, what);
@@ -39,6 +31,12 @@ muster_status mst_nodes_drive_call(mst_nodes_state *state, muster_worker *worker
     wait.context = ends ? context : worker;
     const muster_status status = mst_nodes_wait_run(state->span->nodes, &wait, machine);
     if (status == MUSTER_ABORTED && mst_pool_aborted(worker)) return mst_refuse_aborted(state->communicator, worker, what);
+    return status;
+}
+
+muster_status mst_nodes_drive(mst_nodes_state *state, muster_worker *worker, const char *what) {
+    const muster_status status = mst_nodes_drive_call(state, worker, what, &state->schedule.machine, NULL, NULL);
+    state->broken = status != MUSTER_OK;
     return status;
 }
 
@@ -53,11 +51,14 @@ static muster_status arrive(mst_nodes_state *state, muster_worker *worker, const
 
 static muster_status gather_chunk(mst_nodes_state *state, muster_worker *worker, const char *what, const char *mine, int64_t bytes) {
     const uint64_t epoch = mst_nodes_epoch(state->span->nodes);
-    if (state->broken) return mst_error(MUSTER_BAD_STATE, "%s: an earlier call has left a transfer between processes unfinished", what);
     if (state->epoch != epoch) state->arrivals = 0;
     state->epoch = epoch;
-    const mst_arrival_input input = {
-        .epoch = epoch, .sequence = ++state->arrivals, .payload = mine, .payload_bytes = (int32_t)bytes, .matched = true};
+    const mst_arrival_input input = {.epoch = epoch,
+                                     .sequence = ++state->arrivals,
+                                     .signature = state->broken,
+                                     .payload = mine,
+                                     .payload_bytes = (int32_t)bytes,
+                                     .matched = true};
     MUSTER_TRY(arrive(state, worker, what, &input));
     if (mst_arrival_matches(&state->arrival)) return MUSTER_OK;
     return mst_error(MUSTER_INTERNAL, "%s: the processes do not bring the same number of bytes", what);

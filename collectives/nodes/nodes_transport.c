@@ -22,7 +22,7 @@ muster_status mst_nodes_open_buffers(mst_nodes_state *state) {
     const int64_t arrays = (state->span->processes * (int64_t)sizeof(int64_t) + 63) / 64 * 64;
     const int64_t each = 2 * (int64_t)MST_NODES_AREA_BYTES + 2 * arrays;
     if (state->block) return MUSTER_OK;
-    if (!state->prepared) MUSTER_TRY(mst_schedule_prepare(&state->schedule, &state->channel, 0, 0));
+    if (!state->prepared) MUSTER_TRY(mst_schedule_prepare(&state->schedule, &state->moves, 0, 0));
     state->prepared = true;
     char *next = mst_wire_memory(each * MST_NODES_BUFFERS, &state->block);
     if (!next) return mst_out_of_memory("the buffers between processes", each * MST_NODES_BUFFERS);
@@ -39,8 +39,8 @@ muster_status mst_nodes_open_buffers(mst_nodes_state *state) {
 /* ---- the state ---- */
 
 static void state_free(mst_nodes_state *state) {
-    mst_nodes_memory *const memories[] = {&state->records, &state->gathered, &state->requests,       &state->pointers,
-                                          &state->momenta, &state->counts,   &state->gathered_counts};
+    mst_nodes_memory *const memories[] = {&state->records, &state->gathered, &state->requests,        &state->pointers,
+                                          &state->momenta, &state->counts,   &state->gathered_counts, &state->gathered_lanes};
     mst_wire *wire = state->channel.wire;
     pthread_mutex_lock(&wire->lock);
     mst_arrival_close(&state->arrival);
@@ -66,6 +66,7 @@ static muster_status nodes_create(const char *where, muster_communicator *commun
     state->communicator = communicator;
     state->channel =
         (mst_channel){.wire = span->nodes->wire, .lane = span->lane, .size = span->processes, .rank = span->here, .members = span->numbers};
+    state->moves = state->channel;
     const muster_status status = mst_arrival_open(&state->arrival, &state->channel, MST_NODES_PAYLOAD_BYTES);
     if (status != MUSTER_OK) return mst_free(state), status;
     communicator->state[MST_TRANSPORT_nodes] = state;
@@ -84,7 +85,7 @@ static muster_status nodes_create(const char *where, muster_communicator *commun
 /* Closing the world ends the table of lanes before the communicators. */
 static void nodes_destroy(muster_communicator *communicator) {
     mst_nodes_lanes *lanes = mst_nodes_lanes_of(communicator);
-    if (lanes && communicator->span) mst_nodes_lanes_give(lanes, communicator->span->lane);
+    if (lanes && communicator->span) mst_nodes_leave_lanes(mst_nodes_of(communicator), lanes);
     state_free(mst_nodes_of(communicator));
 }
 

@@ -47,7 +47,7 @@ typedef struct mst_nodes_outcome {
 typedef struct mst_nodes_state {
     mst_rank_span *span;
     muster_communicator *communicator;
-    mst_channel channel;
+    mst_channel channel, moves; /* moves: on a lane of its own after one was given up */
     mst_arrival arrival;
     uint64_t epoch, arrivals; /* those begun on the lane in this epoch */
     mst_nodes_buffer buffers[MST_NODES_BUFFERS];
@@ -55,9 +55,11 @@ typedef struct mst_nodes_state {
     int64_t block_bytes;
     mst_schedule schedule;
     bool prepared;
-    bool broken; /* a move has failed: the wire may still use the buffers */
+    /* A move was given up, here: the wire may still use the buffers. spoilt: an earlier one was on
+     * the lane of the span. */
+    bool broken, spoilt;
     /* The requests of all ranks: requests[item * size + rank]; views point there. */
-    mst_nodes_memory records, gathered, requests, pointers, momenta, counts, gathered_counts;
+    mst_nodes_memory records, gathered, requests, pointers, momenta, counts, gathered_counts, gathered_lanes;
     /* Of a split in progress: by rank the lane of its part; by member the part that it has made,
      * and what became of that. */
     int32_t *lanes;
@@ -99,14 +101,17 @@ muster_status mst_nodes_agree(mst_nodes_state *state, const mst_batch *batch);
  * number. what: for messages. */
 muster_status mst_nodes_gather_all(mst_nodes_state *state, muster_worker *worker, const char *what, const void *mine, int64_t bytes,
                                    void *all);
-/* Drives a move until it is done. Nobody can leave it earlier, because the wire uses the
- * buffers. */
+/* Drives a move until it is done, or given up like another machine; then the next call uses another
+ * lane and other buffers (mst_nodes_renew). */
 muster_status mst_nodes_drive(mst_nodes_state *state, muster_worker *worker, const char *what);
 /* Drives another machine, which can be left at any time: when this call has failed, here or in
  * another process, or when `ends` says so, which is called in each turn, without the lock of the
  * wire. ends NULL: when the run is aborted. */
 muster_status mst_nodes_drive_call(mst_nodes_state *state, muster_worker *worker, const char *what, mst_machine *machine,
                                    bool (*ends)(void *context), void *context);
+/* nodes_renew.c, for leaders: when some process has given up a move. All of them come here.
+ * mst_nodes_leave_lanes: when the communicator is destroyed. */
+muster_status mst_nodes_renew(mst_nodes_state *state, muster_worker *worker);
 /* nodes_messages.c */
 muster_status mst_nodes_message(muster_communicator *communicator, muster_worker *worker, const mst_request *request);
 muster_status mst_nodes_group(muster_communicator *communicator, muster_worker *worker, mst_request *collectives, mst_request *array,
@@ -131,6 +136,7 @@ void mst_nodes_lanes_copy(mst_nodes_lanes *lanes, uint64_t used[MST_NODES_LANE_W
 /* false: it is in use. */
 bool mst_nodes_lanes_take(mst_nodes_lanes *lanes, int32_t lane);
 void mst_nodes_lanes_give(mst_nodes_lanes *lanes, int32_t lane);
+void mst_nodes_leave_lanes(mst_nodes_state *state, mst_nodes_lanes *lanes);
 static inline mst_nodes_lanes *mst_nodes_lanes_of(const muster_communicator *communicator) {
     return communicator->world->open[MST_TRANSPORT_nodes];
 }
