@@ -1,0 +1,168 @@
+/* What ChainerMN's communicators do with the parameters and gradients of a model, on 1 to 4 ranks
+ * in every layout: broadcasts, means, gradients that are missing, infinite, or large halves. */
+#include "function_ranks.h"
+
+#include <math.h>
+#include <stdlib.h>
+
+/* Rank r has the values r, r + 1 and r + 2 in them. */
+enum { MODEL = 3 };
+static const int64_t shape_a[] = {3, 2}, shape_b[] = {4, 3}, shape_c[] = {5};
+static const muster_dtype floats[] = {MUSTER_F16, MUSTER_F32, MUSTER_F64};
+enum { FLOATS = sizeof floats / sizeof *floats };
+
+static muster_status make_model(muster_worker *worker, muster_dtype dtype, int32_t rank, muster_tensor model[MODEL]) {
+    MUSTER_TRY(ranks_filled(worker, dtype, 2, shape_a, rank, &model[0]));
+    MUSTER_TRY(ranks_filled(worker, dtype, 2, shape_b, rank + 1, &model[1]));
+    return ranks_filled(worker, dtype, 1, shape_c, rank + 2, &model[2]);
+}
+
+static muster_status expect_model(muster_worker *worker, const muster_tensor model[MODEL], double a) {
+    MUSTER_TRY(ranks_expect_all(worker, model[0], a, "a"));
+    MUSTER_TRY(ranks_expect_all(worker, model[1], a + 1, "b"));
+    return ranks_expect_all(worker, model[2], a + 2, "c");
+}
+
+/* The mean of the first `count` tensors, each alone or all in one group. */
+static muster_status mean(muster_worker *worker, const muster_tensor *tensors, int32_t count, bool together) {
+    if (together) MUSTER_TRY(muster_worker_group_begin(worker, NULL));
+    for (int32_t i = 0; i < count; i++) MUSTER_TRY(muster_worker_all_reduce(worker, NULL, MUSTER_AVG, tensors[i], tensors[i]));
+    return together ? muster_worker_group_end(worker, NULL) : MUSTER_OK;
+}
+
+static double base_of(int32_t size) { return (size - 1) / 2.0; }
+
+/* ---- means ---- */
+
+static muster_status average_gradients(muster_worker *worker, int32_t rank, int32_t size) {
+    for (int32_t i = 0; i < FLOATS; i++)
+        for (int32_t together = 0; together < 2; together++)
+            for (int32_t repeat = 0; repeat < 2; repeat++) {
+                muster_tensor model[MODEL];
+                MUSTER_TRY(make_model(worker, floats[i], rank, model));
+                MUSTER_TRY(mean(worker, model, MODEL, together));
+                MUSTER_TRY(expect_model(worker, model, base_of(size)));
+            }
+    return MUSTER_OK;
+}
+
+static void test_gradients_are_averaged_over_the_ranks(void **state) {
+    (void)state;
+    ranks_run(average_gradients);
+}
+
+static muster_status broadcast_parameters(muster_worker *worker, int32_t rank, int32_t size) {
+    (void)size;
+    for (int32_t i = 0; i < FLOATS; i++)
+        for (int32_t together = 0; together < 2; together++) {
+            muster_tensor model[MODEL];
+            MUSTER_TRY(make_model(worker, floats[i], rank, model));
+            if (together) MUSTER_TRY(muster_worker_group_begin(worker, NULL));
+            for (int32_t k = 0; k < MODEL; k++) MUSTER_TRY(muster_worker_broadcast(worker, NULL, 0, model[k], model[k]));
+            if (together) MUSTER_TRY(muster_worker_group_end(worker, NULL));
+            MUSTER_TRY(expect_model(worker, model, 0));
+        }
+    return MUSTER_OK;
+}
+
+static void test_parameters_of_rank_0_reach_all(void **state) {
+    (void)state;
+    ranks_run(broadcast_parameters);
+}
+
+/* ---- gradients that are missing ---- */
+
+static muster_status average_without_c(muster_worker *worker, int32_t rank, int32_t size) {
+    for (int32_t together = 0; together < 2; together++) {
+        muster_tensor model[MODEL];
+        MUSTER_TRY(make_model(worker, MUSTER_F32, rank, model));
+        MUSTER_TRY(mean(worker, model, MODEL - 1, together));
+        MUSTER_TRY(ranks_expect_all(worker, model[0], base_of(size), "a"));
+        MUSTER_TRY(ranks_expect_all(worker, model[1], base_of(size) + 1, "b"));
+        MUSTER_TRY(ranks_expect_all(worker, model[2], rank + 2, "c, which is not averaged"));
+    }
+    return MUSTER_OK;
+}
+
+static void test_a_gradient_that_no_rank_has_is_left_alone(void **state) {
+    (void)state;
+    ranks_run(average_without_c);
+}
+
+static muster_status average_zeros_where_c_is_missing(muster_worker *worker, int32_t rank, int32_t size) {
+    static const double golden[RANKS_MOST] = {2, 1, 2, 1.5}; /* by the number of ranks */
+    for (int32_t together = 0; together < 2; together++) {
+        muster_tensor model[MODEL];
+        MUSTER_TRY(make_model(worker, MUSTER_F32, rank, model));
+        if (rank % 2) MUSTER_TRY(muster_fill(worker, 0, model[2]));
+        MUSTER_TRY(mean(worker, model, MODEL, together));
+        MUSTER_TRY(ranks_expect_all(worker, model[0], base_of(size), "a"));
+        MUSTER_TRY(ranks_expect_all(worker, model[1], base_of(size) + 1, "b"));
+        MUSTER_TRY(ranks_expect_all(worker, model[2], golden[size - 1], "c, which even ranks have"));
+    }
+    return MUSTER_OK;
+}
+
+static void test_zeros_take_the_place_of_missing_gradients(void **state) {
+    (void)state;
+    ranks_run(average_zeros_where_c_is_missing);
+}
+
+/* Odd ranks have no gradient of c, and put two tensors into the group. */
+static muster_status average_c_on_even_ranks(muster_worker *worker, int32_t rank, int32_t size) {
+    muster_tensor model[MODEL];
+    (void)size;
+    MUSTER_TRY(make_model(worker, MUSTER_F32, rank, model));
+    return mean(worker, model, rank % 2 ? MODEL - 1 : MODEL, true);
+}
+
+static void test_a_gradient_that_one_rank_lacks_is_refused_on_all(void **state) {
+    (void)state;
+    ranks_refused(average_c_on_even_ranks, MUSTER_INVALID_ARGUMENT, "called group of 2, rank 0");
+}
+
+/* The same, each tensor alone: rank 1 has a gradient of another shape. */
+static muster_status average_other_shapes(muster_worker *worker, int32_t rank, int32_t size) {
+    const int64_t other[] = {4};
+    muster_tensor c;
+    (void)size;
+    MUSTER_TRY(ranks_filled(worker, MUSTER_F32, 1, rank == 1 ? other : shape_c, rank, &c));
+    return mean(worker, &c, 1, false);
+}
+
+static void test_gradients_of_other_shapes_are_refused_on_all(void **state) {
+    (void)state;
+    ranks_refused(average_other_shapes, MUSTER_INVALID_ARGUMENT, "called all_reduce avg of 4 f32, rank 0");
+}
+
+/* ---- large halves ---- */
+
+static muster_status average_large_halves(muster_worker *worker, int32_t rank, int32_t size) {
+    (void)rank, (void)size;
+    for (int32_t together = 0; together < 2; together++) {
+        muster_tensor x;
+        MUSTER_TRY(ranks_filled(worker, MUSTER_F16, 2, shape_b, 40000, &x));
+        const double held = 40000; /* a half holds it, but not twice it */
+        MUSTER_TRY(mean(worker, &x, 1, together));
+        MUSTER_TRY(ranks_expect_all(worker, x, held, "the mean"));
+    }
+    return MUSTER_OK;
+}
+
+static void test_the_mean_of_large_halves_does_not_overflow(void **state) {
+    (void)state;
+    ranks_run(average_large_halves);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_gradients_are_averaged_over_the_ranks),
+        cmocka_unit_test(test_parameters_of_rank_0_reach_all),
+        cmocka_unit_test(test_a_gradient_that_no_rank_has_is_left_alone),
+        cmocka_unit_test(test_zeros_take_the_place_of_missing_gradients),
+        cmocka_unit_test(test_a_gradient_that_one_rank_lacks_is_refused_on_all),
+        cmocka_unit_test(test_gradients_of_other_shapes_are_refused_on_all),
+        cmocka_unit_test(test_the_mean_of_large_halves_does_not_overflow),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

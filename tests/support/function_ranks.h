@@ -1,0 +1,43 @@
+/* Bodies that each rank of a launch runs, for 1 to 4 ranks spread over processes in every way that
+ * matters: all in one process, each in one of its own, two and two, three and one. The processes
+ * are threads on the wire of tests/sim/wire. */
+#ifndef FUNCTION_RANKS_H
+#define FUNCTION_RANKS_H
+
+#include "muster/communicator.h"
+#include "muster/function.h"
+#include "runtime_launch.h"
+
+typedef struct ranks_layout {
+    int32_t processes, ranks;
+    int32_t each[4]; /* the ranks of each process */
+} ranks_layout;
+enum { RANKS_LAYOUTS = 9, RANKS_MOST = 4 };
+extern const ranks_layout ranks_layouts[RANKS_LAYOUTS];
+
+/* What one rank does; a failure is the test's. */
+typedef muster_status (*ranks_body)(muster_worker *worker, int32_t rank, int32_t size);
+/* Every rank of every layout runs the body; on GPUs only those of one process. Asserts that each of
+ * them did. */
+void ranks_run(ranks_body body);
+/* How many they are. */
+int32_t ranks_in_all(void);
+/* The same where every process of several ranks must return `expected`, with a sentence that holds
+ * `text`. Asserts that each of them did. */
+void ranks_refused(ranks_body body, muster_status expected, const char *text);
+
+/* ---- in a body ---- */
+
+/* A tensor in the worker's memory, every element of which is `value`. */
+muster_status ranks_filled(muster_worker *worker, muster_dtype dtype, int32_t ndim, const int64_t *shape, double value,
+                           muster_tensor *tensor);
+/* The same with given values, or the numbers from `first` on. */
+muster_status ranks_given(muster_worker *worker, muster_dtype dtype, int32_t ndim, const int64_t *shape, const double *values,
+                          muster_tensor *tensor);
+muster_status ranks_counted(muster_worker *worker, muster_dtype dtype, int32_t ndim, const int64_t *shape, double first,
+                            muster_tensor *tensor);
+/* Fails, naming `what`, unless the elements are exactly these, or all are `value`. */
+muster_status ranks_expect(muster_worker *worker, muster_tensor tensor, const double *values, const char *what);
+muster_status ranks_expect_all(muster_worker *worker, muster_tensor tensor, double value, const char *what);
+
+#endif
