@@ -125,6 +125,7 @@ struct muster_communicator {
     muster_communicator *global;     /* of the workers of all processes; the world itself if there is one process */
     mst_worker_collectives *workers; /* [size] */
     bool fixed_order;                /* combine floats in rank order only */
+    bool checks;                     /* of the options */
     int64_t stream_bytes;            /* of the options */
     int64_t nccl_create_ns;          /* of the options; not 0 */
     mst_thresholds thresholds;       /* of the device of rank 0 */
@@ -189,6 +190,7 @@ const char *mst_member_text(const muster_communicator *communicator, int32_t ran
 typedef struct mst_communicator_options {
     const char *algorithm;
     bool fixed_order;
+    bool checks; /* that floats which bodies add up are finite */
     int64_t stream_bytes;
     int64_t nccl_create_ns;
     /* The processes whose workers are all members, with the ranks of each set (mst_nodes_join). It
@@ -215,6 +217,14 @@ muster_communicator *mst_worker_communicator(const muster_worker *worker);
 /* Serves requests that have been checked, all together. Several requests, or a message of a rank to
  * itself, come only from a group. */
 muster_status mst_communicator_run(muster_communicator *communicator, muster_worker *worker, mst_request *requests, int32_t count);
+/* The same for requests of a body. Where the options ask for it, floats that are added up must be
+ * finite, on each rank before it enters and behind the reduction (worker_finite.c). */
+muster_status mst_communicator_run_finite(muster_communicator *communicator, muster_worker *worker, mst_request *requests, int32_t count);
+static inline muster_status mst_communicator_run_of_body(muster_communicator *communicator, muster_worker *worker, mst_request *requests,
+                                                         int32_t count) {
+    if (__builtin_expect(communicator->world->checks, 0)) return mst_communicator_run_finite(communicator, worker, requests, count);
+    return mst_communicator_run(communicator, worker, requests, count);
+}
 
 /* Forms of collectives that only begin: every rank enters as it enters the collective itself, whose
  * checks, agreement and failures are the same, and the device works on it beside what the worker

@@ -44,7 +44,7 @@ muster_status mst_entrance_end(const mst_entrance *e, muster_status status) {
 
 muster_status mst_entrance_submit(const mst_entrance *e, mst_request request) {
     if (__builtin_expect(!mst_entrance_group_open(e), 1))
-        return mst_entrance_end(e, mst_communicator_run(e->communicator, e->worker, &request, 1));
+        return mst_entrance_end(e, mst_communicator_run_of_body(e->communicator, e->worker, &request, 1));
     mst_group *group = &e->communicator->members[e->member].group;
     if (group->count == MST_GROUP_REQUESTS)
         return mst_error(MUSTER_OUT_OF_RANGE, "%s: expected at most %d collectives in a group, received one more", e->where,

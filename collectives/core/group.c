@@ -25,7 +25,7 @@ muster_status mst_group_end(muster_communicator *communicator, muster_worker *wo
     mst_group *group = &communicator->members[mst_communicator_rank(communicator, worker)].group;
     group->epoch = 0;
     mst_collectives_of(worker)->open_groups--;
-    return group->count == 0 ? MUSTER_OK : mst_communicator_run(communicator, worker, group->requests, group->count);
+    return group->count == 0 ? MUSTER_OK : mst_communicator_run_of_body(communicator, worker, group->requests, group->count);
 }
 
 /* Sorts the requests into sorted[count]: first the collectives, then the messages, each in the

@@ -180,12 +180,24 @@ static mst_progress receive(mst_arrival *a, int32_t step) {
     }
 }
 
-mst_progress mst_arrival_progress(mst_arrival *a) {
+static mst_progress post_all(mst_arrival *a) {
     for (; a->posted < a->steps; a->posted++) {
         if (a->receives[a->posted] != 0 || a->received_bytes[a->posted] != 0) continue;
         const mst_progress progress = post(a, a->posted);
         if (progress != MST_PROGRESS_DONE) return progress;
     }
+    return MST_PROGRESS_DONE;
+}
+
+mst_progress mst_arrival_listen(mst_arrival *a) {
+    a->listens = true;
+    a->posted = 0;
+    return post_all(a);
+}
+
+mst_progress mst_arrival_progress(mst_arrival *a) {
+    const mst_progress posted = post_all(a);
+    if (posted != MST_PROGRESS_DONE) return posted;
     while (a->step < a->steps) {
         mst_progress progress = a->sent_steps > a->step ? MST_PROGRESS_DONE : send(a, a->step);
         if (progress != MST_PROGRESS_DONE) return progress;
@@ -200,8 +212,9 @@ mst_progress mst_arrival_progress(mst_arrival *a) {
         if (progress != MST_PROGRESS_DONE) all = progress;
         if (progress > MST_PROGRESS_DONE) return progress;
     }
-    if (all == MST_PROGRESS_DONE) a->used = true;
-    return all;
+    if (all != MST_PROGRESS_DONE) return all;
+    a->used = true;
+    return a->listens ? mst_arrival_listen(a) : all;
 }
 
 /* ---- the life of an arrival ---- */

@@ -65,6 +65,7 @@ typedef struct mst_arrival {
     mst_channel channel;
     int32_t capacity, steps;
     bool matched, used; /* of the one in progress; an arrival of this channel has ended well */
+    bool listens;       /* between arrivals, too */
     /* The arrival in progress. */
     int32_t step;       /* whose message is needed next; == steps: all have been taken */
     int32_t posted;     /* receives of steps below are posted, or their messages are there */
@@ -89,6 +90,10 @@ void mst_arrival_begin(mst_arrival *arrival, const mst_arrival_input *input);
 /* arrival->machine.progress. When it is DONE, header and all say what the members brought; if they
  * differ in the payload's bytes, `all` is undefined. */
 mst_progress mst_arrival_progress(mst_arrival *arrival);
+/* From now on the receives are posted between arrivals, too: what others send in an arrival that
+ * this member never enters leaves them. The caller holds the lock of the wire, and no arrival is in
+ * progress. */
+mst_progress mst_arrival_listen(mst_arrival *arrival);
 /* Do all members match, but for the signature? */
 static inline bool mst_arrival_matches(const mst_arrival *arrival) {
     const mst_arrival_header *header = &arrival->header;

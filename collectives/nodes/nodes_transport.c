@@ -57,6 +57,18 @@ static void state_free(mst_nodes_state *state) {
     mst_free(state);
 }
 
+/* A member that fails before it enters its first collective would else never take what the others
+ * have sent to it by then, and close with it on the way. */
+static muster_status listen_to_others(mst_nodes_state *state, const char *where) {
+    mst_wire *wire = state->channel.wire;
+    pthread_mutex_lock(&wire->lock);
+    const mst_progress progress = mst_arrival_listen(&state->arrival);
+    pthread_mutex_unlock(&wire->lock);
+    if (progress == MST_PROGRESS_DONE) return MUSTER_OK;
+    if (progress == MST_PROGRESS_LOST) return mst_error(MUSTER_NODE_LOST, "%s: another process has ended", where);
+    return mst_collective_error(where, MUSTER_SYSTEM);
+}
+
 static muster_status nodes_create(const char *where, muster_communicator *communicator, const muster_communicator *parent) {
     mst_rank_span *span = communicator->span;
     (void)parent;
@@ -79,7 +91,8 @@ static muster_status nodes_create(const char *where, muster_communicator *commun
     MUSTER_TRY(mst_nodes_mail_open(state->mail, &state->channel, span));
     if (!mst_nodes_lanes_of(communicator))
         MUSTER_TRY(mst_nodes_lanes_open(where, (mst_nodes_lanes **)&communicator->world->open[MST_TRANSPORT_nodes]));
-    return mst_nodes_staging_create(where, communicator);
+    MUSTER_TRY(mst_nodes_staging_create(where, communicator));
+    return listen_to_others(state, where);
 }
 
 /* Closing the world ends the table of lanes before the communicators. */

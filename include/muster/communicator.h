@@ -104,7 +104,9 @@ MUSTER_API MUSTER_NODISCARD muster_status muster_worker_split(muster_worker *wor
  * worker's body). */
 MUSTER_API muster_status muster_worker_release(muster_worker *worker, muster_communicator *part);
 
-/* output = op over the ranks of input. In place: the same memory. */
+/* output = op over the ranks of input. In place: the same memory. With MUSTER_CHECK=1 in the
+ * environment this and the other reductions of floats but MAX and MIN are refused where an input is
+ * NaN or infinite (INVALID_ARGUMENT, of the rank that brings it), or the result (OVERFLOW). */
 MUSTER_API MUSTER_NODISCARD muster_status muster_worker_all_reduce(muster_worker *worker, muster_communicator *communicator,
                                                                    muster_reduction op, muster_tensor input, muster_tensor output);
 /* output = sum over the ranks of (weight / W) * input, where W is the sum of all ranks' weights:

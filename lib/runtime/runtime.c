@@ -189,6 +189,7 @@ static muster_status open_workers(muster_runtime *runtime, const muster_runtime_
     MUSTER_TRY(mst_pool_create(&settings, runtime->devices, runtime->size, &runtime->pool));
     const mst_communicator_options ways = {.algorithm = options->collective_algorithm,
                                            .fixed_order = runtime->logical_shards > 0,
+                                           .checks = runtime->checks,
                                            .stream_bytes = options->stream_bytes,
                                            .nodes = runtime->nodes};
     const muster_status status = mst_communicator_create(runtime->pool, &ways, &runtime->communicator);

@@ -55,7 +55,7 @@ struct muster_runtime {
     char *name_lines;                        /* the names of all devices; names_of_all[total] point into it */
     const char **names_of_all;
     char host[64]; /* the name of the machine */
-    bool checks;   /* the environment's MUSTER_CHECK: what must be equal in all processes is compared by hashes */
+    bool checks;   /* the environment's MUSTER_CHECK: what must be equal in all processes is compared by hashes, and sums are finite */
     mst_device **devices;
     int32_t *claimed_cpus; /* pinning.c: a CPU for each device, -1: none; NULL: none claimed */
     cpu_set_t *cpu_masks;  /* for each device the CPUs of its worker; NULL: none claimed */

@@ -154,6 +154,76 @@ static void test_the_mean_of_large_halves_does_not_overflow(void **state) {
     ranks_run(average_large_halves);
 }
 
+/* ---- numbers that are not finite ---- */
+
+/* In one element of the last of three tensors, on one rank. */
+static double bad_number;
+static int32_t bad_rank, bad_together;
+
+static muster_status average_a_bad_number(muster_worker *worker, int32_t rank, int32_t size) {
+    muster_tensor model[MODEL];
+    MUSTER_TRY(make_model(worker, MUSTER_F32, rank, model));
+    if (rank == bad_rank % size) MUSTER_TRY(muster_fill(worker, bad_number, muster_tensor_slice(model[2], 3, 4)));
+    return mean(worker, model, MODEL, bad_together);
+}
+
+static void test_a_gradient_that_is_not_finite_is_refused_on_all_where_it_is_checked(void **state) {
+    static const char *const texts[] = {"received f32 NaN in element 3 of 5 (rank ", "received f32 infinite in element 3 of 5 (rank "};
+    char text[160];
+    int cases = 0;
+    (void)state;
+    setenv("MUSTER_CHECK", "1", 1);
+    for (int32_t infinite = 0; infinite < 2; infinite++)
+        for (bad_together = 0; bad_together < 2; bad_together++)
+            for (bad_rank = 0; bad_rank < 2; bad_rank++, cases++) {
+                bad_number = infinite ? -INFINITY : NAN;
+                snprintf(text, sizeof text, "muster_worker_all_reduce: input: expected finite numbers (MUSTER_CHECK=1), %s%d)",
+                         texts[infinite], (int)bad_rank);
+                ranks_refused(average_a_bad_number, MUSTER_INVALID_ARGUMENT, text);
+            }
+    unsetenv("MUSTER_CHECK");
+    assert_int_equal(cases, 8);
+}
+
+static muster_status average_without_checks(muster_worker *worker, int32_t rank, int32_t size) {
+    muster_tensor x, finite;
+    MUSTER_TRY(ranks_filled(worker, MUSTER_F32, 1, shape_c, rank == size - 1 ? NAN : 1, &x));
+    MUSTER_TRY(mean(worker, &x, 1, false));
+    finite = muster_worker_scratch(worker, MUSTER_BOOL, 1, shape_c);
+    MUSTER_TRY(muster_predicate_op(worker, MUSTER_ISNAN, x, finite));
+    return ranks_expect_all(worker, finite, 1, "is it NaN?");
+}
+
+static void test_a_gradient_that_is_not_finite_spreads_where_it_is_not_checked(void **state) {
+    (void)state;
+    ranks_run(average_without_checks);
+}
+
+static muster_status sum_large_numbers(muster_worker *worker, int32_t rank, int32_t size) {
+    muster_tensor x;
+    (void)rank, (void)size;
+    MUSTER_TRY(ranks_filled(worker, MUSTER_F16, 1, shape_c, 40000, &x));
+    return muster_worker_all_reduce(worker, NULL, MUSTER_SUM, x, x);
+}
+
+static muster_status sum_finite_numbers(muster_worker *worker, int32_t rank, int32_t size) {
+    MUSTER_TRY(average_gradients(worker, rank, size));
+    muster_tensor x;
+    MUSTER_TRY(ranks_filled(worker, MUSTER_F32, 1, shape_c, rank ? -INFINITY : 3, &x)); /* a maximum may have these */
+    MUSTER_TRY(muster_worker_all_reduce(worker, NULL, MUSTER_MAX, x, x));
+    return ranks_expect_all(worker, x, 3, "the maximum");
+}
+
+static void test_a_sum_that_overflows_is_refused_on_all_where_it_is_checked(void **state) {
+    (void)state;
+    setenv("MUSTER_CHECK", "1", 1);
+    ranks_refused(sum_large_numbers, MUSTER_OVERFLOW,
+                  "muster_worker_all_reduce: output: expected finite numbers (MUSTER_CHECK=1), received f16 infinite in element 0 of 5, "
+                  "though the inputs of all ranks are finite");
+    ranks_run(sum_finite_numbers);
+    unsetenv("MUSTER_CHECK");
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_gradients_are_averaged_over_the_ranks),
@@ -162,6 +232,9 @@ int main(void) {
         cmocka_unit_test(test_zeros_take_the_place_of_missing_gradients),
         cmocka_unit_test(test_a_gradient_that_one_rank_lacks_is_refused_on_all),
         cmocka_unit_test(test_gradients_of_other_shapes_are_refused_on_all),
+        cmocka_unit_test(test_a_gradient_that_is_not_finite_is_refused_on_all_where_it_is_checked),
+        cmocka_unit_test(test_a_gradient_that_is_not_finite_spreads_where_it_is_not_checked),
+        cmocka_unit_test(test_a_sum_that_overflows_is_refused_on_all_where_it_is_checked),
         cmocka_unit_test(test_the_mean_of_large_halves_does_not_overflow),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
