@@ -106,18 +106,27 @@ static muster_status check_gradients(const mst_entrance *e, const muster_tensor 
 /* ---- what a failed call has left ---- */
 
 /* Every rank has left the rendezvous: no rank writes any more. */
+static void note_portion(const muster_communicator *communicator, const mst_apply_request *apply, const mst_request *r, int32_t rank) {
+    mst_apply_range range;
+    mst_apply_iterator iterator = mst_apply_iterate(r->apply, mst_communicator_total(communicator), rank);
+    while (mst_apply_next(&iterator, &range)) apply->undefined[range.segment] = true;
+}
+
+/* What the ranks of other processes have done is not known here: where one of this process has
+ * begun, all have agreed to begin. */
 static void note_undefined(const muster_communicator *communicator, const mst_apply_request *apply, const mst_request *r,
                            int32_t own_rank) {
     const uint64_t tag = communicator->members[own_rank].apply_tag;
+    bool any = false;
     for (int32_t i = 0; i < apply->segment_count; i++) apply->undefined[i] = false;
     for (int32_t rank = 0; rank < communicator->size && tag != 0; rank++) {
-        mst_apply_range range;
         if (atomic_load_explicit(&communicator->members[rank].apply_written, memory_order_acquire) != tag) continue;
-        mst_apply_iterator iterator = mst_apply_iterate(r->apply, communicator->size, rank);
-        while (mst_apply_next(&iterator, &range)) apply->undefined[range.segment] = true;
+        any = true;
+        note_portion(communicator, apply, r, mst_communicator_public(communicator, rank));
         for (int32_t i = 0; i < apply->segment_count && rank == own_rank; i++)
             apply->undefined[i] |= apply->segments[i].local && apply->segments[i].count > 0;
     }
+    for (int32_t rank = 0; any && communicator->span && rank < communicator->span->size; rank++) note_portion(communicator, apply, r, rank);
 }
 
 /* ---- the ways in ---- */
@@ -133,9 +142,9 @@ static muster_status check(mst_entrance *e, muster_worker *worker, muster_commun
     *r = (mst_request){.collective = MST_ALL_REDUCE_APPLY, .reduction = MUSTER_SUM, .root = -1, .apply = offer};
     MUSTER_TRY(mst_entrance_open(e, where, worker, communicator));
     MUSTER_TRY(mst_entrance_check_no_group(e, "communicator"));
-    if (e->communicator->span)
-        return mst_error(MUSTER_UNSUPPORTED, "%s: expected a communicator of one process, received one of %d", where,
-                         (int)e->communicator->span->processes);
+    if (e->communicator->span && e->communicator != e->communicator->world->global)
+        return mst_error(MUSTER_UNSUPPORTED, "%s: expected the communicator of all workers, or one of one process, received a part of %d",
+                         where, (int)e->communicator->span->processes);
     MUSTER_TRY(check_gradients(e, &apply->gradients, offer, r));
     MUSTER_TRY(check_table(apply, offer, r));
     return apply->function || offer->phase == MST_APPLY_SUM ? MUSTER_OK : mst_error_null(where, "function", "a rule");

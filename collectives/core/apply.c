@@ -163,8 +163,21 @@ static muster_status tables_differ(const muster_communicator *communicator, cons
     return MUSTER_OK;
 }
 
+/* Of tables in other processes only these numbers are known. */
+static muster_status tables_differ_between(const muster_communicator *communicator, const mst_view *view, int32_t rank) {
+    const mst_apply_offer *a = mst_view_offer(view, 0), *b = mst_view_offer(view, rank);
+    char zero[MST_MEMBER_TEXT], other[MST_MEMBER_TEXT], one[PHASE_TEXT], two[PHASE_TEXT];
+    return mst_error(
+        MUSTER_INVALID_ARGUMENT,
+        "all_reduce_apply: expected %s of the same segments and buckets as on %s, which has %d and %d, received %s of others on "
+        "%s, which has %d and %d",
+        phase_text(a, one), mst_member_text(communicator, 0, zero), (int)a->segment_count, (int)a->layout.bucket_count, phase_text(b, two),
+        mst_member_text(communicator, rank, other), (int)b->segment_count, (int)b->layout.bucket_count);
+}
+
 muster_status mst_apply_check(const muster_communicator *communicator, const mst_view *view) {
     for (int32_t r = 1; r < view->size; r++)
-        if (mst_view_offer(view, r)->table != mst_view_offer(view, 0)->table) MUSTER_TRY(tables_differ(communicator, view, r));
+        if (mst_view_offer(view, r)->table != mst_view_offer(view, 0)->table)
+            MUSTER_TRY(communicator->span ? tables_differ_between(communicator, view, r) : tables_differ(communicator, view, r));
     return MUSTER_OK;
 }

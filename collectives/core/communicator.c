@@ -240,7 +240,7 @@ muster_status mst_worker_reserve_of_all(muster_worker *worker, int64_t bytes) {
 }
 
 muster_status mst_worker_reserve_apply(muster_worker *worker, const mst_apply_layout *layout, int64_t length) {
-    muster_communicator *communicator = mst_worker_neighbours(worker);
+    muster_communicator *communicator = mst_worker_communicator(worker);
     const mst_apply_offer offer = {.phase = MST_APPLY_WHOLE, .bucket = MST_APPLY_ALL_BUCKETS, .layout = *layout, .length = length};
     const mst_request request = {.collective = MST_ALL_REDUCE_APPLY,
                                  .dtype = (uint8_t)layout->dtype,
@@ -250,7 +250,7 @@ muster_status mst_worker_reserve_apply(muster_worker *worker, const mst_apply_la
                                  .input = length > 0 ? &request : NULL,
                                  .input_count = length,
                                  .output_count = layout->count};
-    if (!mst_worker_reserves(worker)) return MUSTER_OK;
+    if (!communicator->span && !mst_worker_reserves(worker)) return MUSTER_OK;
     for (int32_t i = 0; i < communicator->shared_count; i++) /* all of them prepare, whichever serves */
         if (communicator->shared[i]->reserve_apply) MUSTER_TRY(communicator->shared[i]->reserve_apply(communicator, worker, &request));
     if (mst_transport_winner(communicator, &request, NULL)) return MUSTER_OK;

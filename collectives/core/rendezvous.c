@@ -86,8 +86,7 @@ static bool hook_ends(const mst_batch *b, mst_rendezvous_moment moment, muster_s
            mst_rendezvous_test_hook(b->worker, b->requests->collective, moment, status);
 }
 
-/* From here on a failure may leave parameters undefined. */
-static muster_status begin_writes(const mst_batch *b) {
+muster_status mst_rendezvous_begin_writes(const mst_batch *b) {
     muster_status status;
     if (mst_request_applies(b->requests) && b->requests->apply->phase != MST_APPLY_SUM)
         atomic_store_explicit(&b->member->apply_written, b->tag, memory_order_release);
@@ -103,7 +102,7 @@ static muster_status serve_alone(mst_batch *b, const mst_transport *transport) {
     muster_status status = mst_team_read_begin(b->communicator->team, b->worker, b->tag);
     if (status == MUSTER_OK) {
         status = check(b);
-        if (status == MUSTER_OK) status = begin_writes(b);
+        if (status == MUSTER_OK && !transport->spans) status = mst_rendezvous_begin_writes(b);
         if (status == MUSTER_OK) status = transport->run(b);
         mst_team_read_end(b->communicator->team, b->worker, b->tag);
     }
@@ -129,7 +128,7 @@ static muster_status run_winners(mst_batch *b, uint32_t *served, bool *again) {
     MUSTER_TRY(check(b));
     *again = !elect(b, served);
     if (*again) return *served = 0, MUSTER_OK;
-    MUSTER_TRY(begin_writes(b));
+    MUSTER_TRY(mst_rendezvous_begin_writes(b));
     for (int32_t i = 0; i < b->communicator->shared_count; i++) {
         const mst_transport *transport = b->communicator->shared[i];
         if (*served & 1u << transport->number) MUSTER_TRY(transport->run(b));

@@ -7,6 +7,10 @@
 /* rendezvous.c. array[count] holds the offered requests if there are several. */
 muster_status mst_rendezvous_run(muster_communicator *communicator, muster_worker *worker, const mst_request *requests, mst_request *array,
                                  int32_t count);
+/* All ranks are known to have arrived with requests that match: from here on a failure may leave
+ * parameters undefined. A transport that spans processes calls it, since only it knows; a failure,
+ * which only tests make, does not end what the other processes count on. */
+muster_status mst_rendezvous_begin_writes(const mst_batch *batch);
 /* Returns MUSTER_ABORTED if the run is aborted. In an aborted run a rank must not write its flag
  * line or its mailboxes again, because other ranks may still be reading them. A rank that waits for
  * no other rank learns from this call that the others have given up. */

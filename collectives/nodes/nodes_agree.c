@@ -17,11 +17,18 @@ static mst_nodes_record record_of(const mst_request *r) {
                                .output_count = r->output_count};
     if (!record.uneven) memcpy(&record.number, &r->tag, sizeof record.number);
     if (record.momentum) record.beta = mst_request_momentum(r)->beta;
+    if (mst_request_applies(r)) {
+        record.table = r->apply->table;
+        record.segments = r->apply->segment_count;
+        record.buckets = r->apply->layout.bucket_count;
+        record.bucket = r->apply->bucket;
+        record.phase = r->apply->phase;
+    }
     return record;
 }
 
 /* A request of another process. Its addresses only say that there is memory. */
-static mst_request request_of(const mst_nodes_record *record, mst_momentum *momentum) {
+static mst_request request_of(const mst_nodes_record *record, mst_momentum *momentum, mst_apply_offer *offer) {
     static int64_t there;
     mst_request r = {.collective = record->collective,
                      .reduction = record->reduction,
@@ -33,6 +40,14 @@ static mst_request request_of(const mst_nodes_record *record, mst_momentum *mome
                      .output = record->output ? &there : NULL};
     memcpy(&r.tag, &record->number, sizeof r.tag);
     if (record->uneven) r.send_counts = r.recv_counts = &there; /* gather_counts replaces them */
+    if (record->collective == MST_ALL_REDUCE_APPLY) {
+        *offer = (mst_apply_offer){.table = record->table,
+                                   .segment_count = record->segments,
+                                   .layout = {.bucket_count = record->buckets},
+                                   .bucket = record->bucket,
+                                   .phase = record->phase};
+        r.apply = offer;
+    }
     if (!record->momentum) return r;
     *momentum = (mst_momentum){.beta = record->beta};
     r.momentum = momentum;
@@ -54,6 +69,7 @@ static muster_status make_room(mst_nodes_state *state, int32_t entries) {
     MUSTER_TRY(mst_nodes_grow(&state->gathered, mine * span->processes));
     MUSTER_TRY(mst_nodes_grow(&state->requests, all * (int64_t)sizeof(mst_request)));
     MUSTER_TRY(mst_nodes_grow(&state->momenta, all * (int64_t)sizeof(mst_momentum)));
+    MUSTER_TRY(mst_nodes_grow(&state->offers, all * (int64_t)sizeof(mst_apply_offer)));
     return mst_nodes_grow(&state->pointers, all * (int64_t)sizeof(mst_request *));
 }
 
@@ -70,12 +86,13 @@ static muster_status gather_requests(mst_nodes_state *state, const mst_batch *ba
     mst_request *requests = state->requests.at;
     const mst_request **pointers = state->pointers.at;
     mst_momentum *momenta = state->momenta.at;
+    mst_apply_offer *offers = state->offers.at;
     for (int32_t i = 0; i < entries; i++)
         for (int32_t r = 0; r < span->size; r++) {
             const int64_t at = (int64_t)i * span->size + r;
             const int32_t p = span->process_of[r], m = span->index_of[r];
-            requests[at] =
-                p == span->here ? *offered(batch, m, i, heads) : request_of(&all[p * block + (int64_t)i * span->most + m], &momenta[at]);
+            requests[at] = p == span->here ? *offered(batch, m, i, heads)
+                                           : request_of(&all[p * block + (int64_t)i * span->most + m], &momenta[at], &offers[at]);
             pointers[at] = &requests[at];
         }
     return MUSTER_OK;

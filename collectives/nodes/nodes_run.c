@@ -78,7 +78,8 @@ muster_status mst_nodes_run(const mst_batch *batch) {
     if (mst_nodes_leads(batch)) mst_nodes_conclude(state, mst_nodes_agree(state, batch));
     MUSTER_TRY(mst_nodes_join_members(batch));
     if (batch->requests->collective == MST_SPLIT) return mst_nodes_split_run(state, batch);
-    for (int32_t i = 0; i < batch->count; i++) MUSTER_TRY(run_item(state, batch, i));
+    if (mst_request_applies(batch->requests)) MUSTER_TRY(mst_nodes_apply_run(state, batch));
+    for (int32_t i = 0; i < batch->count && !mst_request_applies(batch->requests); i++) MUSTER_TRY(run_item(state, batch, i));
     if (mst_nodes_leads(batch)) state->served++;
     return MUSTER_OK;
 }

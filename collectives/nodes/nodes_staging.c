@@ -12,13 +12,20 @@ muster_status mst_nodes_staging_create(const char *where, muster_communicator *c
     return MUSTER_OK;
 }
 
-muster_status mst_nodes_prepare(mst_batch *batch) { return mst_staged_prepare_direct(batch); }
+muster_status mst_nodes_prepare(mst_batch *batch) {
+    if (!mst_request_applies(batch->requests)) return mst_staged_prepare_direct(batch);
+    return mst_device_is_host(batch->worker->device) ? MUSTER_OK : mst_staged_apply_prepare_device(batch);
+}
 muster_status mst_nodes_finish(const mst_batch *batch) { return mst_staged_finish(batch); }
 
 muster_status mst_nodes_reserve(muster_communicator *communicator, muster_worker *worker, int64_t bytes) {
     if (mst_device_is_host(worker->device)) return MUSTER_OK;
     return mst_staging_begin(&mst_staged_members(communicator)[mst_communicator_rank(communicator, worker)].staging,
                              2 * mst_staging_bytes(bytes));
+}
+
+muster_status mst_nodes_reserve_apply(muster_communicator *communicator, muster_worker *worker, const mst_request *request) {
+    return mst_device_is_host(worker->device) ? MUSTER_OK : mst_staged_apply_reserve(communicator, worker, request);
 }
 
 static int64_t message_bytes(const mst_request *r) {

@@ -9,6 +9,7 @@ muster_status mst_nodes_staging_create(const char *where, muster_communicator *c
 muster_status mst_nodes_prepare(mst_batch *batch);
 muster_status mst_nodes_finish(const mst_batch *batch);
 muster_status mst_nodes_reserve(muster_communicator *communicator, muster_worker *worker, int64_t bytes);
+muster_status mst_nodes_reserve_apply(muster_communicator *communicator, muster_worker *worker, const mst_request *request);
 /* Of messages: staged[count] becomes the requests with memory of the host, where copies are of what
  * is sent. Where the memory is the host's already, they are the requests. mst_nodes_unstage copies
  * what was received to where it belongs. */

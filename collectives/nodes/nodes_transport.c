@@ -39,8 +39,9 @@ muster_status mst_nodes_open_buffers(mst_nodes_state *state) {
 /* ---- the state ---- */
 
 static void state_free(mst_nodes_state *state) {
-    mst_nodes_memory *const memories[] = {&state->records, &state->gathered, &state->requests,        &state->pointers,
-                                          &state->momenta, &state->counts,   &state->gathered_counts, &state->gathered_lanes};
+    mst_nodes_memory *const memories[] = {&state->records,  &state->gathered,        &state->requests,
+                                          &state->pointers, &state->momenta,         &state->offers,
+                                          &state->counts,   &state->gathered_counts, &state->gathered_lanes};
     mst_wire *wire = state->channel.wire;
     pthread_mutex_lock(&wire->lock);
     mst_arrival_close(&state->arrival);
@@ -113,8 +114,8 @@ static void nodes_describe(const muster_communicator *communicator, char *text, 
 }
 
 static int32_t nodes_bid(const muster_communicator *communicator, const mst_request *request, const mst_view *view) {
-    (void)communicator, (void)view;
-    return mst_request_applies(request) ? 0 : MST_BID_GOOD;
+    (void)communicator, (void)request, (void)view;
+    return MST_BID_GOOD;
 }
 
 const mst_transport mst_transport_nodes = {.name = "nodes",
@@ -129,6 +130,7 @@ const mst_transport mst_transport_nodes = {.name = "nodes",
                                            .run = mst_nodes_run,
                                            .finish = mst_nodes_finish,
                                            .reserve = mst_nodes_reserve,
+                                           .reserve_apply = mst_nodes_reserve_apply,
                                            .split = mst_nodes_split,
                                            .message = mst_nodes_message,
                                            .group = mst_nodes_group};

@@ -20,6 +20,10 @@ typedef struct mst_nodes_record {
     int64_t input_count, output_count;
     int64_t number; /* the bits of shards, alpha, tag, key or place */
     double beta;
+    /* of an all_reduce_apply */
+    uint64_t table;
+    int32_t segments, buckets, bucket;
+    uint8_t phase;
 } mst_nodes_record;
 
 /* A growing array. */
@@ -59,7 +63,7 @@ typedef struct mst_nodes_state {
      * the lane of the span. */
     bool broken, spoilt;
     /* The requests of all ranks: requests[item * size + rank]; views point there. */
-    mst_nodes_memory records, gathered, requests, pointers, momenta, counts, gathered_counts, gathered_lanes;
+    mst_nodes_memory records, gathered, requests, pointers, momenta, offers, counts, gathered_counts, gathered_lanes;
     /* Of a split in progress: by rank the lane of its part; by member the part that it has made,
      * and what became of that. */
     int32_t *lanes;
@@ -94,6 +98,9 @@ muster_status mst_nodes_join_members(const mst_batch *batch);
 muster_status mst_nodes_conclude(mst_nodes_state *state, muster_status status);
 /* The view of item `item` of the batch over all ranks. */
 mst_view mst_nodes_view(const mst_nodes_state *state, const mst_batch *batch, int32_t entry);
+
+/* nodes_apply.c: an all_reduce_apply, after all have agreed. */
+muster_status mst_nodes_apply_run(mst_nodes_state *state, const mst_batch *batch);
 
 /* nodes_agree.c, for leaders: the requests of all ranks, and whether they match. */
 muster_status mst_nodes_agree(mst_nodes_state *state, const mst_batch *batch);

@@ -43,7 +43,9 @@ static muster_status take_device(const muster_communicator *communicator, muster
                                  int64_t input) {
     const int32_t rank = mst_communicator_rank(communicator, worker);
     const mst_apply_offer *offer = request->apply;
-    const int64_t sums = offer->phase == MST_APPLY_WHOLE ? mst_apply_portion(&offer->layout, communicator->size, rank) : 0;
+    const int64_t sums = offer->phase == MST_APPLY_WHOLE ? mst_apply_portion(&offer->layout, mst_communicator_total(communicator),
+                                                                             mst_communicator_public(communicator, rank))
+                                                         : 0;
     MUSTER_TRY(mst_device_staging_begin(worker, sums_of(communicator, worker), sums * muster_dtype_size(request->dtype)));
     return mst_staging_begin(&mst_staged_members(communicator)[rank].staging,
                              mst_staging_bytes(input) + mst_staging_bytes(vector_bytes(request)));
@@ -56,8 +58,9 @@ muster_status mst_staged_apply_reserve(muster_communicator *communicator, muster
                              mst_staging_bytes(mst_request_input_bytes(request)));
 }
 
-static muster_status prepare_device(const mst_batch *batch, mst_staging *staging) {
+muster_status mst_staged_apply_prepare_device(const mst_batch *batch) {
     const mst_request *request = batch->requests;
+    mst_staging *staging = &mst_staged_members(batch->communicator)[batch->rank].staging;
     int64_t begin, end;
     find_span(batch, &begin, &end);
     MUSTER_TRY(take_device(batch->communicator, batch->worker, request, end - begin));
@@ -80,15 +83,14 @@ static muster_status prepare_host(const mst_batch *batch, mst_staging *staging) 
 muster_status mst_staged_apply_prepare(const mst_batch *batch) {
     mst_staging *staging = &mst_staged_members(batch->communicator)[batch->rank].staging;
     batch->offered->algorithm = (uint8_t)mst_host_select(batch, 0, true);
-    return mst_device_is_host(batch->worker->device) ? prepare_host(batch, staging) : prepare_device(batch, staging);
+    return mst_device_is_host(batch->worker->device) ? prepare_host(batch, staging) : mst_staged_apply_prepare_device(batch);
 }
 
-/* Copies the portion of a rank between this rank's parameters and its staging memory. */
-static muster_status copy_parameters(const mst_batch *batch, int32_t rank, bool out) {
+muster_status mst_staged_apply_copy_parameters(const mst_batch *batch, int32_t rank, bool out) {
     mst_device *device = batch->worker->device;
     const mst_apply_offer *offer = own_offer(batch);
     const int64_t element = muster_dtype_size(batch->requests->dtype);
-    mst_apply_iterator iterator = mst_apply_iterate(offer, batch->communicator->size, rank);
+    mst_apply_iterator iterator = mst_apply_iterate(offer, mst_communicator_total(batch->communicator), rank);
     mst_apply_range range;
     while (mst_apply_next(&iterator, &range)) {
         void *parameter = mst_apply_parameter(offer, range.segment, range.first, element), *staged = offer->staged + range.at * element;
@@ -109,8 +111,9 @@ static void spread(const mst_batch *batch, const mst_view *view) {
                 memcpy(mst_apply_output(view, r, &range), offer->staged + range.at * element, (size_t)(range.count * element));
 }
 
-/* Brings the sums to the device: those of a whole step one behind the other, in slices. */
-static muster_status copy_sums(const mst_batch *batch, const mst_view *view, char *on_device) {
+/* In slices. */
+muster_status mst_staged_apply_copy_sums(const mst_batch *batch, const mst_view *view, char **sums) {
+    char *on_device = *sums = sums_of(batch->communicator, batch->worker)->memory;
     const mst_apply_offer *offer = own_offer(batch);
     const int64_t element = mst_view_element(view);
     mst_apply_slice slice = {.next = 0};
@@ -124,8 +127,7 @@ static muster_status copy_sums(const mst_batch *batch, const mst_view *view, cha
     return MUSTER_OK;
 }
 
-/* The sums lie in this rank's copy of its gradients. */
-static muster_status keep_sums(const mst_batch *batch, const mst_view *view) {
+muster_status mst_staged_apply_keep_sums(const mst_batch *batch, const mst_view *view) {
     mst_device *device = batch->worker->device;
     const mst_apply_offer *offer = own_offer(batch);
     const int64_t element = mst_view_element(view);
@@ -140,7 +142,7 @@ static muster_status keep_sums(const mst_batch *batch, const mst_view *view) {
 
 static muster_status sum_on_device(const mst_batch *batch, const mst_view *view) {
     MUSTER_TRY(mst_host_run(batch, mst_staged_members(batch->communicator), (char *)(uintptr_t)batch->offered->input));
-    MUSTER_TRY(keep_sums(batch, view));
+    MUSTER_TRY(mst_staged_apply_keep_sums(batch, view));
     MUSTER_TRY(mst_apply_sums(view, batch->worker, NULL));
     return mst_apply_locals(view, batch->worker);
 }
@@ -150,15 +152,15 @@ muster_status mst_staged_apply_run(const mst_batch *batch) {
     if (mst_device_is_host(batch->worker->device)) return mst_host_run(batch, members, NULL);
     const mst_view view = mst_batch_view(batch, 0);
     const uint8_t phase = own_offer(batch)->phase;
-    char *on_device = phase == MST_APPLY_WHOLE ? sums_of(batch->communicator, batch->worker)->memory : NULL;
+    char *on_device = NULL;
     if (phase == MST_APPLY_SUM) return sum_on_device(batch, &view);
     if (phase == MST_APPLY_WHOLE) {
         MUSTER_TRY(mst_host_run(batch, members, own_offer(batch)->staged));
-        MUSTER_TRY(copy_sums(batch, &view, on_device));
+        MUSTER_TRY(mst_staged_apply_copy_sums(batch, &view, &on_device));
     }
     MUSTER_TRY(mst_apply_sums(&view, batch->worker, on_device));
     MUSTER_TRY(mst_apply_locals(&view, batch->worker));
-    MUSTER_TRY(copy_parameters(batch, view.rank, true));
+    MUSTER_TRY(mst_staged_apply_copy_parameters(batch, view.rank, true));
     MUSTER_TRY(mst_worker_sync(batch->worker));
     spread(batch, &view);
     return MUSTER_OK;
@@ -166,7 +168,7 @@ muster_status mst_staged_apply_run(const mst_batch *batch) {
 
 muster_status mst_staged_apply_finish(const mst_batch *batch) {
     if (mst_device_is_host(batch->worker->device) || own_offer(batch)->phase == MST_APPLY_SUM) return MUSTER_OK;
-    for (int32_t r = 0; r < batch->communicator->size; r++)
-        if (r != batch->rank) MUSTER_TRY(copy_parameters(batch, r, false));
+    for (int32_t r = 0; r < mst_communicator_total(batch->communicator); r++)
+        if (r != mst_communicator_public(batch->communicator, batch->rank)) MUSTER_TRY(mst_staged_apply_copy_parameters(batch, r, false));
     return mst_worker_sync(batch->worker);
 }

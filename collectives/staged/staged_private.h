@@ -25,6 +25,16 @@ muster_status mst_staged_apply_prepare(const mst_batch *batch);
 muster_status mst_staged_apply_run(const mst_batch *batch);
 muster_status mst_staged_apply_finish(const mst_batch *batch);
 
+/* The parts of these for other transports, of a member on a device of its own. `view` may be of the
+ * ranks of several processes. The offer gets host memory for the whole shared vector, where sums go,
+ * too. copy_sums: brings those of its portion to the device, one behind the other at *sums.
+ * keep_sums: the same where they lie in its copy of its gradients, to the gradients themselves.
+ * copy_parameters: the portion of a rank, public, between its parameters and that host memory. */
+muster_status mst_staged_apply_prepare_device(const mst_batch *batch);
+muster_status mst_staged_apply_copy_sums(const mst_batch *batch, const mst_view *view, char **sums);
+muster_status mst_staged_apply_keep_sums(const mst_batch *batch, const mst_view *view);
+muster_status mst_staged_apply_copy_parameters(const mst_batch *batch, int32_t rank, bool out);
+
 /* staged_messages.c */
 extern const mst_message_table mst_staged_messages;
 

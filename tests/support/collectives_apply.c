@@ -16,14 +16,14 @@ static double local_gradient_at(int32_t rank, int32_t step, int64_t i) { return 
 static int64_t shards_of(const apply_rank *a, int32_t rank) {
     return !a->plan.sharded || a->size == 1 ? 1 : rank == 0 ? 2 : rank == a->size - 1 ? 0 : 1;
 }
-static int32_t first_shard(const apply_rank *a) { return a->plan.sharded && a->worker->rank > 0 ? a->worker->rank + 1 : a->worker->rank; }
+static int32_t first_shard(const apply_rank *a) { return a->plan.sharded && a->rank > 0 ? a->rank + 1 : a->rank; }
 
 /* The parameter after so many steps of velocity = velocity / 2 + sum, parameter -= velocity / 2. */
 static double stepped(const apply_rank *a, bool local, int64_t i, int32_t steps) {
     double velocity = 0, parameter = 0;
     for (int32_t s = 0; s < steps; s++) {
         double sum = 0;
-        if (local) sum = local_gradient_at(a->worker->rank, s, i);
+        if (local) sum = local_gradient_at(a->rank, s, i);
         for (int32_t shard = 0; shard < a->size && !local; shard++) sum += gradient_at(shard, s, i);
         velocity = velocity / 2 + sum;
         parameter -= velocity / 2;
@@ -41,7 +41,7 @@ static void add_segment(apply_rank *a, int64_t count, bool local, int64_t *flat_
         segment->gradient = (void *)(*local_at * element); /* until the memory is there */
         *local_at += count;
     } else {
-        segment->offset = *flat_at + gap + (a->plan.apart ? a->worker->rank : 0);
+        segment->offset = *flat_at + gap + (a->plan.apart ? a->rank : 0);
         *flat_at = segment->offset + count;
     }
     segment->parameter = (void *)(*parameter_at * element);
@@ -68,7 +68,7 @@ static void make_table(apply_rank *a, int64_t *local_count) {
         add_segment(a, count, false, &flat_at, &local_at, &parameter_at);
         left -= count;
         if (a->plan.locals && locals < APPLY_LOCALS && i % 2 == 0)
-            add_segment(a, (a->worker->rank * 600 + locals++) % 1500, true, &flat_at, &local_at, &parameter_at);
+            add_segment(a, (a->rank * 600 + locals++) % 1500, true, &flat_at, &local_at, &parameter_at);
     }
     a->length = flat_at + 2;
     a->memory_count = parameter_at;
@@ -103,15 +103,15 @@ static mst_apply_layout layout_of(const apply_rank *a) {
 }
 
 muster_status apply_open(apply_rank *a, muster_worker *worker, int32_t size, const apply_plan *plan) {
-    *a = (apply_rank){.worker = worker, .plan = *plan, .size = size};
+    *a = (apply_rank){.worker = worker, .plan = *plan, .size = size, .rank = mst_worker_public_rank(worker)};
     a->segments = calloc((size_t)most_segments(plan), sizeof *a->segments);
     a->undefined = calloc((size_t)most_segments(plan), sizeof *a->undefined);
-    int64_t local_count, shards = shards_of(a, worker->rank);
+    int64_t local_count, shards = shards_of(a, a->rank);
     const int64_t ends[APPLY_BUCKETS] = {plan->count / 7, plan->count / 7, plan->count / 3 * 2, plan->count};
     memcpy(a->bucket_ends, ends, sizeof ends);
     make_table(a, &local_count);
     const mst_apply_layout layout = layout_of(a);
-    a->state_count = mst_apply_states(&layout, a->segments, a->segment_count, size, worker->rank) + 2;
+    a->state_count = mst_apply_states(&layout, a->segments, a->segment_count, size, a->rank) + 2;
     a->stated = malloc((size_t)a->state_count * sizeof *a->stated);
     a->values = calloc((size_t)(2 * (a->memory_count + a->state_count + 4 * (a->length + 4) + 6000)), sizeof(double));
     MUSTER_TRY(scratch(a, shards * a->length, &a->flat));
@@ -148,14 +148,13 @@ muster_status apply_reset(apply_rank *a) {
 static muster_status write_local_gradients(apply_rank *a, int32_t step) {
     int64_t at = 0;
     for (int32_t s = 0; s < a->segment_count; s++)
-        for (int64_t i = 0; a->segments[s].local && i < a->segments[s].count; i++)
-            a->values[at++] = local_gradient_at(a->worker->rank, step, i);
+        for (int64_t i = 0; a->segments[s].local && i < a->segments[s].count; i++) a->values[at++] = local_gradient_at(a->rank, step, i);
     return apply_write(a, a->local_gradients, a->values);
 }
 
 /* What lies in no segment is NaN. */
 muster_status apply_write_gradients(apply_rank *a, int32_t step) {
-    const int64_t shards = shards_of(a, a->worker->rank);
+    const int64_t shards = shards_of(a, a->rank);
     for (int64_t i = 0; i < shards * a->length; i++) a->values[i] = NAN;
     for (int64_t shard = 0; shard < shards; shard++) {
         int64_t before = 0;
@@ -210,7 +209,7 @@ static muster_status rule(void *context, muster_worker *worker, const mst_apply_
     const bool in_steps = part->count * element <= MST_APPLY_STEP || part->second || !mst_device_is_host(worker->device);
     if (worker != a->worker || part->dtype != a->plan.dtype || part->count <= 0 || !in_steps)
         return mst_error(MUSTER_USER, "rule: %lld elements of segment %d", (long long)part->count, part->segment);
-    if (++a->calls == a->fails_at_call) return mst_error(MUSTER_USER, "the rule fails on rank %d", worker->rank);
+    if (++a->calls == a->fails_at_call) return mst_error(MUSTER_USER, "the rule fails on rank %d", a->rank);
     MUSTER_TRY(note_states(a, part));
     muster_tensor gradient = vector_at(a, part->gradient, part->count), before = vector_at(a, part->before, part->count),
                   after = vector_at(a, part->after, part->count);
@@ -250,7 +249,7 @@ static muster_status visit(void *context, muster_worker *worker, const mst_apply
 
 static muster_status check_visited(const apply_rank *a, const char *what) {
     const mst_apply_layout layout = layout_of(a);
-    const int64_t expected = mst_apply_states(&layout, a->segments, a->segment_count, a->size, a->worker->rank);
+    const int64_t expected = mst_apply_states(&layout, a->segments, a->segment_count, a->size, a->rank);
     if (a->visited == expected) return MUSTER_OK;
     return mst_error(MUSTER_USER, "%s: expected %lld elements, received %lld", what, (long long)expected, (long long)a->visited);
 }
@@ -284,11 +283,11 @@ static muster_status check_segment(const apply_rank *a, int32_t s, int64_t at, i
     for (int64_t i = 0; i < a->segments[s].count; i++) {
         const double expected = stepped(a, a->segments[s].local, a->segments[s].local ? i : before + i, steps);
         if (a->values[at + i] != expected)
-            return mst_error(MUSTER_USER, "rank %d: element %lld of segment %d is %g, expected %g", a->worker->rank, (long long)i, s,
+            return mst_error(MUSTER_USER, "rank %d: element %lld of segment %d is %g, expected %g", a->rank, (long long)i, s,
                              a->values[at + i], expected);
     }
     if (a->values[at - 1] == UNWRITTEN && a->values[at + a->segments[s].count] == UNWRITTEN) return MUSTER_OK;
-    return mst_error(MUSTER_USER, "rank %d: memory beside segment %d was written", a->worker->rank, s);
+    return mst_error(MUSTER_USER, "rank %d: memory beside segment %d was written", a->rank, s);
 }
 
 /* The states of shared segments, in the order of their elements, and then those of local ones. */
@@ -297,7 +296,7 @@ static muster_status check_states(const apply_rank *a) {
         const int64_t own = a->stated[i], before = i == 0 ? -1 : a->stated[i - 1];
         const bool local = own >= 0 && a->segments[own >> 32].local, was_local = before >= 0 && a->segments[before >> 32].local;
         if (own < 0 || (local == was_local ? own <= before : was_local))
-            return mst_error(MUSTER_USER, "rank %d: state %lld belongs to element %lld, the one before it to element %lld", a->worker->rank,
+            return mst_error(MUSTER_USER, "rank %d: state %lld belongs to element %lld, the one before it to element %lld", a->rank,
                              (long long)i, (long long)own, (long long)before);
     }
     return MUSTER_OK;
@@ -315,5 +314,5 @@ muster_status apply_check(apply_rank *a, int32_t steps, const bool *undefined) {
     if (!undefined && steps > 0) MUSTER_TRY(check_states(a));
     MUSTER_TRY(read_values(a, a->states, a->state_count));
     if (a->values[0] == UNWRITTEN && a->values[a->state_count - 1] == UNWRITTEN) return MUSTER_OK;
-    return mst_error(MUSTER_USER, "rank %d: memory beside the states was written", a->worker->rank);
+    return mst_error(MUSTER_USER, "rank %d: memory beside the states was written", a->rank);
 }

@@ -26,7 +26,7 @@ typedef struct apply_plan {
 typedef struct apply_rank {
     muster_worker *worker;
     apply_plan plan;
-    int32_t size;
+    int32_t size, rank; /* among the devices of all processes */
     mst_apply_segment *segments;
     int32_t segment_count;
     int64_t bucket_ends[APPLY_BUCKETS];
