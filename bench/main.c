@@ -13,6 +13,7 @@ static const struct {
              {"train", bench_train},
              {"graph", bench_graph},
              {"collectives", bench_collectives},
+             {"nodes", bench_nodes},
              {"gpu", bench_gpu_case},
              {"server", bench_server},
              {"operations", bench_operations},
@@ -22,13 +23,14 @@ static const struct {
 
 static int usage(const char *problem) {
     fprintf(stderr,
-            "muster-bench: %s\nusage: muster-bench dispatch|call|train|graph|collectives|gpu|server|operations|kernels [--json FILE] "
+            "muster-bench: %s\nusage: muster-bench dispatch|call|train|graph|collectives|nodes|gpu|server|operations|kernels [--json FILE] "
             "[--rounds N] "
             "[--quick] [--row TEXT]\n"
             "--row: only the rows with TEXT in their name\n"
             "operations: [--list]: print the names of the operations, measure nothing\n"
             "collectives: [-b BYTES] [-e BYTES] [-f FACTOR] [-n CALLS] [-w CALLS] [--ranks 2,4] [--op all_reduce,...] [--no-peers]\n"
             "             [--plot FILE.svg]\n"
+            "nodes: the same, with --ranks processes and [--mpi openmpi,mpich] [--schedules]; starts mpirun itself\n"
             "-b, -e: sizes from, to (with K, M, G); -f: times; -n, -w: timed operations and those before them, of each round\n"
             "MUSTER_BENCH_PYTHON: the Python interpreters to look for NumPy, JAX and PyTorch in, separated by colons\n",
             problem);
@@ -53,6 +55,7 @@ static bool set_option(bench_options *options, const char *name, char *value) {
     if (strcmp(name, "--row") == 0) return (options->row = value) != NULL;
     if (strcmp(name, "--plot") == 0) return (options->plot = value) != NULL;
     if (strcmp(name, "--op") == 0) return (options->ops = value) != NULL;
+    if (strcmp(name, "--mpi") == 0) return (options->mpi = value) != NULL;
     if (strcmp(name, "--ranks") == 0) return (options->ranks = value) != NULL;
     if (strcmp(name, "--rounds") == 0) return (options->rounds = atoi(value)) > 0;
     if (strcmp(name, "-b") == 0) return (options->begin = read_size(value)) > 0;
@@ -74,6 +77,8 @@ int main(int argc, char **argv) {
             options.quick = true;
         else if (strcmp(argv[i], "--no-peers") == 0)
             options.no_peers = true;
+        else if (strcmp(argv[i], "--schedules") == 0 && cases[chosen].run == bench_nodes)
+            options.schedules = true;
         else if (strcmp(argv[i], "--list") == 0 && cases[chosen].run == bench_operations)
             options.list = true;
         else if (i + 1 >= argc || !set_option(&options, argv[i], argv[i + 1]))

@@ -74,6 +74,8 @@ typedef struct bench_options {
     int32_t calls, warm;
     const char *ranks, *ops, *plot;
     bool no_peers;
+    const char *mpi; /* nodes: the MPIs, "openmpi,mpich"; NULL: all of this machine */
+    bool schedules;  /* nodes: each schedule alone, too */
 } bench_options;
 
 /* Adds a contender and takes it over (close is called when the row ends). A contender that does not
@@ -140,6 +142,7 @@ bool bench_call(const bench_options *options);
 bool bench_collectives(const bench_options *options);
 bool bench_train(const bench_options *options);
 bool bench_graph(const bench_options *options);
+bool bench_nodes(const bench_options *options);
 bool bench_server(const bench_options *options);
 bool bench_operations(const bench_options *options);
 
