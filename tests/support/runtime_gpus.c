@@ -1,6 +1,7 @@
 #include "runtime_gpus.h"
 
-#include "muster/runtime.h"
+#include "muster/nodes.h"
+#include "runtime_processes.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -54,19 +55,26 @@ static bool translate(const char *devices, char *text) {
     return true;
 }
 
-muster_status __wrap_muster_runtime_open(const muster_runtime_options *options, muster_runtime **runtime) {
+static muster_status open_own(const muster_runtime_options *options, muster_runtime **runtime) {
     char text[TEXT];
     muster_runtime_options other;
-    muster_status status;
-    if (on_gpus() && options && options->struct_size == sizeof other && options->devices && strlen(options->devices) < 64 &&
-        translate(options->devices, text)) {
-        other = *options;
-        other.devices = text;
-        status = __real_muster_runtime_open(&other, runtime);
-    } else {
-        status = __real_muster_runtime_open(options, runtime);
+    if (!on_gpus() || !options || options->struct_size != sizeof other || !options->devices || strlen(options->devices) >= 64 ||
+        !translate(options->devices, text))
+        return __real_muster_runtime_open(options, runtime);
+    other = *options;
+    other.devices = text;
+    return __real_muster_runtime_open(&other, runtime);
+}
+
+muster_status __wrap_muster_runtime_open(const muster_runtime_options *options, muster_runtime **runtime) {
+    char text[PROCESSES_TEXT];
+    muster_runtime_options own;
+    const bool of_launch = processes_options(options, &own, text);
+    const muster_status status = open_own(of_launch ? &own : options, runtime);
+    if (status == MUSTER_OK) {
+        open_runtimes++;
+        processes_count_open(muster_runtime_processes(*runtime) > 1);
     }
-    if (status == MUSTER_OK) open_runtimes++;
     process = getpid();
     return status;
 }

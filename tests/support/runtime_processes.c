@@ -1,0 +1,53 @@
+#include "runtime_processes.h"
+
+#include "runtime_impl.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { ENTRIES = 8 };
+
+typedef struct entry {
+    char name[16];
+    int32_t count;
+} entry;
+
+/* "host:2,discrete:1"; 0: it is another text. */
+static int32_t read_entries(const char *devices, entry entries[ENTRIES]) {
+    int32_t count = 0;
+    for (const char *at = devices; count < ENTRIES; count++) {
+        int used = 0;
+        if (sscanf(at, "%15[a-z]:%d%n", entries[count].name, &entries[count].count, &used) != 2 || entries[count].count < 1) return 0;
+        at += used;
+        if (!*at) return count + 1;
+        if (*at++ != ',') return 0;
+    }
+    return 0;
+}
+
+bool processes_options(const muster_runtime_options *asked, muster_runtime_options *own, char text[PROCESSES_TEXT]) {
+    entry entries[ENTRIES];
+    int32_t total = 0, first, count, at = 0;
+    if (processes_count() == 1) return false;
+    if (!asked || asked->struct_size != sizeof *own || asked->nodes || !asked->devices || strlen(asked->devices) > 64) return false;
+    const int32_t kinds = read_entries(asked->devices, entries);
+    for (int32_t e = 0; e < kinds; e++) total += entries[e].count;
+    *own = *asked;
+    own->nodes = "none";
+    if (!kinds || !processes_share(total, &first, &count)) return true;
+    own->devices = text;
+    own->nodes = "mpi";
+    *text = 0;
+    for (int32_t e = 0; e < kinds; at += entries[e++].count) {
+        const int32_t begin = first > at ? first : at, end = first + count < at + entries[e].count ? first + count : at + entries[e].count;
+        const size_t length = strlen(text);
+        if (begin < end)
+            snprintf(text + length, PROCESSES_TEXT - length, "%s%s:%d", length ? "," : "", entries[e].name, (int)(end - begin));
+    }
+    return true;
+}
+
+void processes_gather_runtime(const muster_runtime *runtime, void *array, int64_t size) {
+    processes_gather_ranks(runtime->nodes, array, size);
+}
