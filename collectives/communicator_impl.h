@@ -26,11 +26,12 @@ enum {
 };
 
 /* The transport or algorithm that the options or the environment name; transport is NULL if they
- * name none. algorithm is 1 + the number of an algorithm of the transport, or 0 if the transport
- * itself is named. */
+ * bind nothing. algorithm is 1 + the number of an algorithm of the transport, or 0 if the transport
+ * itself is named. name: as it was asked for; NULL: nothing was. */
 typedef struct mst_forced {
     const mst_transport *transport;
     int32_t algorithm;
+    const char *name;
 } mst_forced;
 
 /* The requests that a member has recorded between group_begin and group_end. */
@@ -175,7 +176,8 @@ enum { MST_MEMBER_TEXT = 160 };
 const char *mst_member_text(const muster_communicator *communicator, int32_t rank, char text[MST_MEMBER_TEXT]);
 
 /* algorithm is the name of a row of host/algorithms.def or, between devices with memory of their
- * own, of a transport of transports.def. It then serves every collective that it can.
+ * own, of a transport of transports.def, or of a row of nodes/names.def. It then serves every
+ * collective that it can.
  * If it is NULL, the environment's MUSTER_COLLECTIVE_ALGORITHM names it; if that is not set, the
  * library selects. A name that is unknown, or a transport that these devices do not support, is an
  * error.

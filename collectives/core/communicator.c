@@ -168,17 +168,18 @@ static void close_world(muster_communicator *world) {
 muster_status mst_communicator_create(mst_pool *pool, const mst_communicator_options *options, muster_communicator **communicator) {
     mst_forced forced, between = {.transport = NULL};
     muster_communicator *world;
+    mst_nodes *nodes = options ? options->nodes : NULL;
     MUSTER_TRY(mst_transport_find(options && options->algorithm ? options->algorithm : getenv("MUSTER_COLLECTIVE_ALGORITHM"), &forced));
-    if (forced.transport == &mst_transport_nodes) { /* names of what goes on between processes bind nothing inside of one */
+    if (forced.transport && forced.transport->spans) {
         between = forced;
-        forced = (mst_forced){.transport = NULL};
+        MUSTER_TRY(between.transport->inside(between, nodes, &forced));
     }
     MUSTER_TRY(make_world(pool, forced, &world));
     world->fixed_order = options && options->fixed_order;
     world->checks = options && options->checks;
     world->stream_bytes = options ? options->stream_bytes : 0;
     world->nccl_create_ns = options && options->nccl_create_ns ? options->nccl_create_ns : NCCL_CREATE_NS;
-    muster_status status = open_world(world, options ? options->nodes : NULL, between);
+    muster_status status = open_world(world, nodes, between);
     if (status != MUSTER_OK) {
         char message[MST_MESSAGE_SIZE];
         mst_error_save(message);
@@ -267,17 +268,23 @@ static void add_words(const muster_communicator *communicator, const mst_transpo
     if (*words) snprintf(text + at, size - at, "%s%.800s", at > 0 ? "; " : "", words);
 }
 
-const char *mst_communicator_description(const muster_communicator *communicator, char *text, size_t size) {
+static void describe_inside(const muster_communicator *communicator, char *text, size_t size) {
     const mst_transport *exclusive = communicator->exclusive[MST_ALL_REDUCE];
-    *text = '\0';
     for (int32_t i = 0; i < communicator->shared_count; i++) add_words(communicator, communicator->shared[i], text, size);
     if (!*text && exclusive) add_words(communicator, exclusive, text, size);
-    if (communicator->forced.transport) {
+    if (communicator->forced.name) {
         const size_t at = strlen(text);
-        snprintf(text + at, size - at, ", as asked for");
-        return text;
+        snprintf(text + at, size - at, ", as asked for (%s)", communicator->forced.name);
+        return;
     }
     for (int32_t t = 0; t < MST_TRANSPORT_COUNT; t++)
         if (!communicator->state[t]) add_words(communicator, mst_transport_at(t), text, size);
+}
+
+const char *mst_communicator_description(const muster_communicator *communicator, char *text, size_t size) {
+    *text = '\0';
+    describe_inside(communicator, text, size);
+    for (int32_t t = 0; t < MST_TRANSPORT_COUNT && communicator->global; t++)
+        if (mst_transport_at(t)->spans && communicator->global->span) add_words(communicator->global, mst_transport_at(t), text, size);
     return text;
 }

@@ -42,7 +42,7 @@ muster_status mst_transport_find(const char *name, mst_forced *forced) {
         const mst_transport *transport = transports[t];
         const int32_t algorithm = transport->algorithm_name ? find_algorithm(transport, name) : 0;
         if (algorithm == 0 && (transport->algorithm_name || strcmp(transport->name, name) != 0)) continue;
-        *forced = (mst_forced){transport, algorithm};
+        *forced = (mst_forced){transport, algorithm, algorithm ? transport->algorithm_name(algorithm - 1) : transport->name};
         return MUSTER_OK;
     }
     char names[400];
@@ -82,7 +82,7 @@ muster_status mst_transport_check_forced(const muster_communicator *world) {
     return mst_error(MUSTER_UNAVAILABLE,
                      "muster_runtime_open: collective_algorithm, or the environment's MUSTER_COLLECTIVE_ALGORITHM: expected one that these "
                      "devices have, received \"%s\": %.600s",
-                     forced->name, reason ? reason : "no reason is known");
+                     world->forced.name, reason ? reason : "no reason is known");
 }
 
 void mst_transport_close_all(muster_communicator *world) {

@@ -144,7 +144,11 @@ struct mst_transport {
     /* The same for an all_reduce_apply with the counts, dtype and shards of this request. An
      * exclusive transport has it, and a sharing one that takes memory for it. */
     muster_status (*reserve_apply)(muster_communicator *communicator, muster_worker *worker, const mst_request *request);
-    /* Of a transport that spans processes: a split; a message outside of a group; and a group with
+    /* Of a transport that spans processes: an algorithm of its own was asked for. Refuses one that
+     * does not serve this launch, alike in all processes. *inside: what binds the communicator of a
+     * process's own workers, of which nothing is known yet; nodes NULL: there is one process. */
+    muster_status (*inside)(mst_forced asked, const struct mst_nodes *nodes, mst_forced *inside);
+    /* A split; a message outside of a group; and a group with
      * messages, whose collectives array[collective_count] serves, as in mst_rendezvous_run. */
     muster_status (*split)(muster_communicator *communicator, muster_worker *worker, int32_t color, int32_t key,
                            muster_communicator **part);

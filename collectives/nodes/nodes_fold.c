@@ -13,7 +13,7 @@ typedef struct fold {
     int64_t first, last;                     /* of the round: [first, last) of the vector */
 } fold;
 
-static int64_t vector_count(const mst_request *here) {
+int64_t mst_nodes_fold_count(const mst_request *here) {
     return here->collective == MST_REDUCE || here->collective == MST_REDUCE_SCATTER ? here->input_count : here->output_count;
 }
 
@@ -21,7 +21,7 @@ static int64_t round_elements(muster_dtype compute) { return MST_NODES_AREA_BYTE
 
 static fold fold_of(const mst_batch *batch, const mst_view *view, int64_t round) {
     const mst_request *here = mst_view_own(view);
-    fold f = {.batch = batch, .view = view, .here = here, .compute = mst_dtype_compute(here->dtype), .count = vector_count(here)};
+    fold f = {.batch = batch, .view = view, .here = here, .compute = mst_dtype_compute(here->dtype), .count = mst_nodes_fold_count(here)};
     const int64_t step = round_elements(f.compute);
     f.op = here->collective == MST_ALL_REDUCE_AXPY ? MUSTER_SUM : here->reduction;
     f.element = muster_dtype_size(here->dtype);
@@ -69,6 +69,7 @@ static void fold_move(const mst_batch *batch, const mst_view *view, int64_t roun
     buffer->move = (mst_move){.kind = MST_MOVE_ALL_REDUCE,
                               .dtype = f.compute,
                               .op = f.op == MUSTER_AVG ? MUSTER_SUM : f.op, /* the inputs have their weights already */
+                              .algorithm = mst_nodes_move_algorithm(batch->communicator),
                               .count = f.last - f.first,
                               .from = buffer->from,
                               .to = buffer->to};
@@ -81,18 +82,17 @@ static void fold_move(const mst_batch *batch, const mst_view *view, int64_t roun
 /* ---- emptying ---- */
 
 /* to[0, count) = the results from element `at` on. */
-static void write_output(const fold *f, const mst_nodes_buffer *buffer, char *to, int64_t at, int64_t count) {
-    const char *result = buffer->to + (at - f->first) * f->compute_element;
-    if (count > 0) mst_convert(f->here->dtype, to, f->compute, result, count);
+static void write_output(const fold *f, const char *results, char *to, int64_t at, int64_t count) {
+    if (count > 0) mst_convert(f->here->dtype, to, f->compute, results + (at - f->first) * f->compute_element, count);
 }
 
 /* This member's parameter is read, and written for all members of the process. */
-static void update(const fold *f, const mst_nodes_buffer *buffer) {
+static void update(const fold *f, const char *results) {
     const mst_momentum *momentum = mst_request_momentum(f->here);
     int64_t begin, end;
     own_segment(f, &begin, &end);
     if (begin == end) return;
-    const char *sum = buffer->to + (begin - f->first) * f->compute_element;
+    const char *sum = results + (begin - f->first) * f->compute_element;
     char *parameter = (char *)f->here->output + begin * f->element;
     if (momentum)
         mst_reduction_momentum(f->here->dtype, parameter, parameter, (char *)momentum->velocity + begin * f->element, sum, end - begin,
@@ -105,23 +105,34 @@ static void update(const fold *f, const mst_nodes_buffer *buffer) {
     }
 }
 
+static void drain(const fold *f, const char *results) {
+    char *output = f->here->output;
+    if (f->here->collective == MST_ALL_REDUCE_AXPY) {
+        update(f, results);
+    } else if (f->here->collective == MST_REDUCE_SCATTER) {
+        const int64_t offset = mst_view_offset(f->view, f->view->rank), end = offset + f->here->output_count;
+        const int64_t first = f->first > offset ? f->first : offset, last = f->last < end ? f->last : end;
+        if (first < last) write_output(f, results, output + (first - offset) * f->element, first, last - first);
+    } else if (f->here->collective == MST_ALL_REDUCE || f->view->rank == f->here->root) {
+        write_output(f, results, output + f->first * f->element, f->first, f->last - f->first);
+    }
+}
+
 static void fold_drain(const mst_batch *batch, const mst_view *view, int64_t round, const mst_nodes_buffer *buffer) {
     const fold f = fold_of(batch, view, round);
-    char *output = f.here->output;
-    if (f.here->collective == MST_ALL_REDUCE_AXPY) {
-        update(&f, buffer);
-    } else if (f.here->collective == MST_REDUCE_SCATTER) {
-        const int64_t offset = mst_view_offset(view, view->rank), end = offset + f.here->output_count;
-        const int64_t first = f.first > offset ? f.first : offset, last = f.last < end ? f.last : end;
-        if (first < last) write_output(&f, buffer, output + (first - offset) * f.element, first, last - first);
-    } else if (f.here->collective == MST_ALL_REDUCE || view->rank == f.here->root) {
-        write_output(&f, buffer, output + f.first * f.element, f.first, f.last - f.first);
-    }
+    drain(&f, buffer->to);
+}
+
+void mst_nodes_fold_drain(const mst_batch *batch, const mst_view *view, int64_t first, int64_t last, const char *results) {
+    fold f = fold_of(batch, view, 0);
+    f.first = first;
+    f.last = last;
+    drain(&f, results);
 }
 
 mst_nodes_plan mst_nodes_fold_plan(const mst_batch *batch, const mst_view *view) {
     const mst_request *here = mst_view_own(view);
-    const int64_t step = round_elements(mst_dtype_compute(here->dtype)), count = vector_count(here);
+    const int64_t step = round_elements(mst_dtype_compute(here->dtype)), count = mst_nodes_fold_count(here);
     (void)batch;
     return (mst_nodes_plan){.rounds = count / step + (count % step != 0), .fill = fold_fill, .move = fold_move, .drain = fold_drain};
 }

@@ -60,6 +60,7 @@ static muster_status begin_move(mst_nodes_state *state, const mst_batch *batch, 
 
 static muster_status run_item(mst_nodes_state *state, const mst_batch *batch, int32_t entry) {
     const mst_view view = mst_nodes_view(state, batch, entry);
+    if (mst_nodes_ranks_serve(batch, &view)) return mst_nodes_ranks_run(state, batch, &view);
     const mst_nodes_plan plan = plan_of(batch, &view);
     for (int64_t step = 0; plan.rounds > 0 && step <= plan.rounds; step++) {
         const bool moves = step > 0 && mst_nodes_leads(batch);
@@ -81,5 +82,6 @@ muster_status mst_nodes_run(const mst_batch *batch) {
     if (mst_request_applies(batch->requests)) MUSTER_TRY(mst_nodes_apply_run(state, batch));
     for (int32_t i = 0; i < batch->count && !mst_request_applies(batch->requests); i++) MUSTER_TRY(run_item(state, batch, i));
     if (mst_nodes_leads(batch)) state->served++;
+    batch->member->served_algorithm = mst_nodes_served(state);
     return MUSTER_OK;
 }

@@ -2,6 +2,7 @@
  * ranks from the agreement, so each makes its members' parts alone; what they agree on besides is a
  * free lane for each part, and whether all could be made. A part whose members are in one process
  * is one of that process, as if there were no others. */
+#include "names_private.h"
 #include "nodes_transport_private.h"
 
 static const char where[] = "muster_worker_split";
@@ -135,7 +136,8 @@ static muster_status make_part(muster_communicator *parent, int32_t *members, in
     }
     muster_status status = MUSTER_OK;
     if (local == count) {
-        status = mst_communicator_make(where, parent->pool, ranks, count, parent->world, parent->world->forced, NULL, part);
+        const mst_forced inside = parent->forced.transport ? mst_nodes_name_of_one(parent->forced) : parent->world->forced;
+        status = mst_communicator_make(where, parent->pool, ranks, count, parent->world, inside, NULL, part);
     } else {
         status = mst_rank_span_make(where, span->nodes, lane, members, count, &made);
         if (status == MUSTER_OK) status = make_with_span(parent, ranks, local, made, part);

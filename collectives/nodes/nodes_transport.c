@@ -1,4 +1,5 @@
 /* The transport `nodes`: its table and its state. */
+#include "names_private.h"
 #include "nodes_mail_private.h"
 #include "nodes_staging_private.h"
 #include "nodes_transport_private.h"
@@ -109,8 +110,14 @@ static void nodes_close(muster_communicator *world) { mst_nodes_lanes_close(worl
 
 static void nodes_describe(const muster_communicator *communicator, char *text, size_t size) {
     const mst_nodes_state *state = mst_nodes_of(communicator);
+    const mst_nodes_name name = mst_nodes_name_of(communicator);
     *text = '\0';
-    if (state) snprintf(text, size, "%d processes", (int)state->span->processes);
+    if (!state) return;
+    const int at = snprintf(text, size, "between %d processes ", (int)state->span->processes);
+    if (name)
+        snprintf(text + at, size - (size_t)at, "%s: %s, as asked for", mst_nodes_name_text((int32_t)name - 1), mst_nodes_name_words(name));
+    else
+        snprintf(text + at, size - (size_t)at, "by size");
 }
 
 static int32_t nodes_bid(const muster_communicator *communicator, const mst_request *request, const mst_view *view) {
@@ -121,6 +128,7 @@ static int32_t nodes_bid(const muster_communicator *communicator, const mst_requ
 const mst_transport mst_transport_nodes = {.name = "nodes",
                                            .number = MST_TRANSPORT_nodes,
                                            .spans = true,
+                                           .algorithm_name = mst_nodes_name_text,
                                            .describe = nodes_describe,
                                            .close = nodes_close,
                                            .create = nodes_create,
@@ -131,6 +139,7 @@ const mst_transport mst_transport_nodes = {.name = "nodes",
                                            .finish = mst_nodes_finish,
                                            .reserve = mst_nodes_reserve,
                                            .reserve_apply = mst_nodes_reserve_apply,
+                                           .inside = mst_nodes_name_inside,
                                            .split = mst_nodes_split,
                                            .message = mst_nodes_message,
                                            .group = mst_nodes_group};

@@ -159,5 +159,18 @@ typedef struct mst_nodes_plan {
 /* nodes_fold.c: reductions. nodes_streams.c: collectives that only move. */
 mst_nodes_plan mst_nodes_fold_plan(const mst_batch *batch, const mst_view *view);
 mst_nodes_plan mst_nodes_stream_plan(const mst_batch *batch, const mst_view *view);
+/* The elements of the vector that is reduced; and what a rank does with elements [first, last) of
+ * the result, which have the compute dtype: `results` is that of `first`. */
+int64_t mst_nodes_fold_count(const mst_request *here);
+void mst_nodes_fold_drain(const mst_batch *batch, const mst_view *view, int64_t first, int64_t last, const char *results);
+
+/* nodes_ranks.c: naive and flat, where the values of every rank travel. mst_nodes_ranks_serve:
+ * does the communicator's name say so of this item? */
+bool mst_nodes_ranks_serve(const mst_batch *batch, const mst_view *view);
+muster_status mst_nodes_ranks_run(mst_nodes_state *state, const mst_batch *batch, const mst_view *view);
+/* nodes_select.c. mst_nodes_served: for tests, by what the last batch was served: a name, or the
+ * algorithm of its last move. */
+mst_move_algorithm mst_nodes_move_algorithm(const muster_communicator *communicator);
+const char *mst_nodes_served(const mst_nodes_state *state);
 
 #endif

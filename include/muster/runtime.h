@@ -90,9 +90,17 @@ typedef struct muster_runtime_options {
     /* Forces one algorithm for every collective and size that it supports. On any devices:
      * "reference" (simple and slow), "inline" or "direct"; GPUs run these three through host
      * memory. Between GPUs: "p2p" (they read each other's memory), "nccl" or "staged" (through host
-     * memory). UNAVAILABLE if these devices have no such path. NULL: the environment variable
-     * MUSTER_COLLECTIVE_ALGORITHM, else the fastest known algorithm for each collective.
-     * muster/communicator.h says which algorithms give the same bits. Copied. */
+     * memory). UNAVAILABLE if these devices have no such path.
+     * Between processes ChainerMN's names say how reductions go: "naive" (the values of every rank
+     * go to process 0, which combines them in rank order), "flat" (all ranks exchange slices with
+     * each other; also in rank order), "hierarchical" (each process combines the values of its
+     * ranks, then the processes exchange slices), "non_cuda_aware" (the same, the values of GPUs
+     * through host memory), "single_node" (the library's choice; UNSUPPORTED on several hosts) and
+     * "pure_nccl" (UNSUPPORTED with several processes so far). In one process "naive" is
+     * "reference", "flat" is "direct", "pure_nccl" is "nccl", and the others are the library's
+     * choice. NULL: the environment variable MUSTER_COLLECTIVE_ALGORITHM, else the fastest known
+     * algorithm for each collective. muster/communicator.h says which algorithms give the same
+     * bits. Copied. */
     const char *collective_algorithm;
     /* Collectives through host memory that touch at least this many bytes, inputs and outputs of
      * all ranks together, write by stores that bypass the cache. Whether that is faster depends on

@@ -1,0 +1,18 @@
+/* How a reduction moves between processes, as its communicator was asked to. */
+#include "names_private.h"
+#include "nodes_transport_private.h"
+
+mst_move_algorithm mst_nodes_move_algorithm(const muster_communicator *communicator) {
+    switch (mst_nodes_name_of(communicator)) {
+    case MST_NODES_hierarchical:
+    case MST_NODES_non_cuda_aware:
+        return MST_MOVE_EXCHANGE;
+    default:
+        return MST_MOVE_AUTOMATIC;
+    }
+}
+
+const char *mst_nodes_served(const mst_nodes_state *state) {
+    const mst_nodes_name name = mst_nodes_name_of(state->communicator);
+    return name ? mst_nodes_name_text((int32_t)name - 1) : mst_move_algorithm_name(state->schedule.algorithm);
+}
