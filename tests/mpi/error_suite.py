@@ -1,0 +1,53 @@
+"""A process that meets an error ends the whole launch, with a status that is not 0, within seconds: error_suite.py NAME FOLDER PROGRAM. NAME is an
+MPI, FOLDER holds the shims, PROGRAM is error_program. The last of 2, 3 and 4 processes aborts, exits without closing, or fails in its body."""
+import concurrent.futures
+import os
+import re
+import shutil
+import socket
+import subprocess
+import sys
+import time
+
+name, folder, program = sys.argv[1:4]
+SECONDS = 30  # far above what it takes
+HOST = re.escape(socket.gethostname())
+# By what the last process does: the exit status that it asks for, and what is said, with the number of its process.
+WAYS = {
+    "abort": (77, None),
+    "abort_outside": (78, None),
+    "exit": (3, r"muster: process {last} \(host " + HOST + r"\) exits with code 3 and an open runtime, and others of the launch do not: it is aborted"),
+    "exit_outside": (4, r"muster: process {last} \(host " + HOST + r"\) exits with code 4 and an open runtime, and others of the launch do not: it is aborted"),
+    "fail": (1, r"process \d: function 'step': the batch is empty \(rank {last}\)"),
+}
+mpirun = shutil.which(f"mpirun.{name}") or shutil.which("mpirun")
+options = ["--mca", "pml", "ob1", "--mca", "btl", "self,vader", "--oversubscribe", "--bind-to", "none"] if name == "openmpi" else []
+environment = {key: value for key, value in os.environ.items() if not key.startswith(("MUSTER_", "OMPI_", "PMI", "SLURM_", "MPI"))}
+environment.update(OMPI_ALLOW_RUN_AS_ROOT="1", OMPI_ALLOW_RUN_AS_ROOT_CONFIRM="1", MUSTER_CACHE_DIR="off", MUSTER_MPI_SHIM=folder, MUSTER_NODES="mpi")
+
+
+def launch(way, processes):
+    """True where it ends as it should."""
+    status, sentence = WAYS[way]
+    begin = time.monotonic()
+    try:
+        done = subprocess.run([mpirun, *options, "-n", str(processes), program, way], env=environment, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                              stderr=subprocess.STDOUT, timeout=2 * SECONDS)
+        code, output = done.returncode, done.stdout.decode(errors="replace")
+    except subprocess.TimeoutExpired as hung:
+        code, output = 0, f"it hangs: {hung.stdout}"
+    seconds = time.monotonic() - begin
+    said = len(re.findall(sentence.format(last=processes - 1), output)) if sentence else 0
+    most = {"fail": processes}.get(way, 1)
+    # A launcher may end a process before it has written; Open MPI's passes the status on.
+    right = seconds < SECONDS and (code == status if name == "openmpi" else code != 0) and (not sentence or 1 <= said <= most)
+    print(f"{way} x {processes}: exit {code}, {seconds:.1f} s, {'right' if right else 'WRONG'}\n{'' if right else output}", end="", flush=True)
+    return right
+
+
+# most of the time a launcher waits for processes that have ended
+with concurrent.futures.ThreadPoolExecutor(max_workers=4) as pool:
+    results = [pool.submit(launch, way, processes) for way in WAYS for processes in (2, 3, 4)]
+faults = sum(not result.result() for result in results)
+print(f"{len(results)} launches, {faults} faults")
+sys.exit(faults != 0 or len(results) != 15)
