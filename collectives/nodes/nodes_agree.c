@@ -54,8 +54,7 @@ static mst_request request_of(const mst_nodes_record *record, mst_momentum *mome
     return r;
 }
 
-/* What the member of this process offers as item `item`; head: what its flag line holds. */
-static const mst_request *offered(const mst_batch *batch, int32_t member, int32_t entry, bool head) {
+const mst_request *mst_nodes_offered(const mst_batch *batch, int32_t member, int32_t entry, bool head) {
     const mst_request *line = (const mst_request *)mst_team_flag_line(batch->communicator->team, member, batch->tag)->payload;
     return head || batch->count == 1 ? line : (const mst_request *)line->input + entry;
 }
@@ -65,7 +64,7 @@ static const mst_request *offered(const mst_batch *batch, int32_t member, int32_
 static muster_status make_room(mst_nodes_state *state, int32_t entries) {
     const mst_rank_span *span = state->span;
     const int64_t all = (int64_t)entries * span->size, mine = (int64_t)entries * span->most * (int64_t)sizeof(mst_nodes_record);
-    MUSTER_TRY(mst_nodes_grow(&state->records, mine));
+    MUSTER_TRY(mst_nodes_grow(&state->records, mine + 2 * MST_NODES_PAYLOAD_BYTES)); /* with a small collective and its result */
     MUSTER_TRY(mst_nodes_grow(&state->gathered, mine * span->processes));
     MUSTER_TRY(mst_nodes_grow(&state->requests, all * (int64_t)sizeof(mst_request)));
     MUSTER_TRY(mst_nodes_grow(&state->momenta, all * (int64_t)sizeof(mst_momentum)));
@@ -73,16 +72,18 @@ static muster_status make_room(mst_nodes_state *state, int32_t entries) {
     return mst_nodes_grow(&state->pointers, all * (int64_t)sizeof(mst_request *));
 }
 
-/* Fills `requests` and `pointers` of all items. */
-static muster_status gather_requests(mst_nodes_state *state, const mst_batch *batch, int32_t entries, bool heads) {
-    const mst_rank_span *span = state->span;
-    MUSTER_TRY(make_room(state, entries));
-    mst_nodes_record *mine = state->records.at, *all = state->gathered.at;
-    const int64_t block = (int64_t)entries * span->most;
-    memset(mine, 0, (size_t)block * sizeof *mine);
+/* mine[entries][most]: those of this process. */
+static void put_records(const mst_batch *batch, mst_nodes_record *mine, int32_t entries, bool heads) {
+    const int32_t most = batch->communicator->span->most;
+    memset(mine, 0, (size_t)entries * (size_t)most * sizeof *mine);
     for (int32_t i = 0; i < entries; i++)
-        for (int32_t m = 0; m < batch->communicator->size; m++) mine[(int64_t)i * span->most + m] = record_of(offered(batch, m, i, heads));
-    MUSTER_TRY(mst_nodes_gather_all(state, batch->worker, batch->function, mine, block * (int64_t)sizeof *mine, all));
+        for (int32_t m = 0; m < batch->communicator->size; m++)
+            mine[(int64_t)i * most + m] = record_of(mst_nodes_offered(batch, m, i, heads));
+}
+
+/* Fills `requests` and `pointers` of all items; the records of process p are at all + p * stride. */
+static void set_requests(mst_nodes_state *state, const mst_batch *batch, int32_t entries, bool heads, const char *all, int64_t stride) {
+    const mst_rank_span *span = state->span;
     mst_request *requests = state->requests.at;
     const mst_request **pointers = state->pointers.at;
     mst_momentum *momenta = state->momenta.at;
@@ -91,10 +92,40 @@ static muster_status gather_requests(mst_nodes_state *state, const mst_batch *ba
         for (int32_t r = 0; r < span->size; r++) {
             const int64_t at = (int64_t)i * span->size + r;
             const int32_t p = span->process_of[r], m = span->index_of[r];
-            requests[at] = p == span->here ? *offered(batch, m, i, heads)
-                                           : request_of(&all[p * block + (int64_t)i * span->most + m], &momenta[at], &offers[at]);
+            const mst_nodes_record *records = (const mst_nodes_record *)(const void *)(all + p * stride);
+            requests[at] = p == span->here ? *mst_nodes_offered(batch, m, i, heads)
+                                           : request_of(&records[(int64_t)i * span->most + m], &momenta[at], &offers[at]);
             pointers[at] = &requests[at];
         }
+}
+
+static muster_status gather_requests(mst_nodes_state *state, const mst_batch *batch, int32_t entries, bool heads) {
+    const int64_t bytes = (int64_t)entries * state->span->most * (int64_t)sizeof(mst_nodes_record);
+    MUSTER_TRY(make_room(state, entries));
+    put_records(batch, state->records.at, entries, heads);
+    MUSTER_TRY(mst_nodes_gather_all(state, batch->worker, batch->function, state->records.at, bytes, state->gathered.at));
+    set_requests(state, batch, entries, heads, state->gathered.at, bytes);
+    return MUSTER_OK;
+}
+
+/* What the flag lines hold, and with it the values of a small collective; state->small says whether
+ * they have come. */
+static muster_status gather_heads(mst_nodes_state *state, const mst_batch *batch) {
+    const int64_t records = state->span->most * (int64_t)sizeof(mst_nodes_record);
+    bool matched;
+    MUSTER_TRY(make_room(state, 1));
+    char *mine = state->records.at, *result = mine + records + MST_NODES_PAYLOAD_BYTES;
+    mst_nodes_small small = mst_nodes_small_of(batch);
+    put_records(batch, state->records.at, 1, true);
+    if (small.bytes > 0) mst_nodes_small_put(batch, &small, mine + records);
+    MUSTER_TRY(mst_nodes_arrive(state, batch->worker, batch->function, mine, records + small.bytes, &matched));
+    if (!matched) small.bytes = 0;
+    if (!matched) MUSTER_TRY(mst_nodes_arrive(state, batch->worker, batch->function, mine, records, &matched));
+    small.all = (const char *)state->arrival.all + records;
+    small.stride = records + small.bytes;
+    small.result = result;
+    state->small = small;
+    set_requests(state, batch, 1, true, (const char *)state->arrival.all, small.stride);
     return MUSTER_OK;
 }
 
@@ -121,7 +152,7 @@ static muster_status gather_counts(mst_nodes_state *state, const mst_batch *batc
         if (!mst_request_is_uneven(&requests[i * size])) continue;
         for (int32_t m = 0; m < batch->communicator->size; m++) {
             int64_t *to = mine + (u * span->most + m) * pair;
-            const mst_request *r = offered(batch, m, i, false);
+            const mst_request *r = mst_nodes_offered(batch, m, i, false);
             memcpy(to, r->send_counts, (size_t)size * 8);
             memcpy(to + size, r->recv_counts, (size_t)size * 8);
         }
@@ -160,8 +191,11 @@ static muster_status check_counts(const mst_nodes_state *state, const mst_batch 
 }
 
 muster_status mst_nodes_agree(mst_nodes_state *state, const mst_batch *batch) {
-    MUSTER_TRY(gather_requests(state, batch, 1, true));
-    if (state->arrival.header.most != 0) MUSTER_TRY(mst_nodes_renew(state, batch->worker)); /* before a refusal: all come here */
+    MUSTER_TRY(gather_heads(state, batch));
+    if (state->arrival.header.most != 0) { /* before a refusal: all come here */
+        MUSTER_TRY(mst_nodes_renew(state, batch->worker));
+        state->small.bytes = 0; /* its arrivals have taken the place of the values */
+    }
     MUSTER_TRY(check_heads(state, batch, 1));
     if (batch->count > 1) {
         MUSTER_TRY(gather_requests(state, batch, batch->count, false));
@@ -169,5 +203,10 @@ muster_status mst_nodes_agree(mst_nodes_state *state, const mst_batch *batch) {
     }
     MUSTER_TRY(gather_counts(state, batch, batch->count));
     MUSTER_TRY(check_counts(state, batch, batch->count));
+    if (state->small.bytes > 0) {
+        const mst_view view = mst_nodes_view(state, batch, 0);
+        mst_nodes_small_fold(state, &view);
+        return MUSTER_OK;
+    }
     return mst_nodes_open_buffers(state);
 }

@@ -37,7 +37,7 @@ static void combine(const mst_nodes_apply *a, const mst_apply_range *range, char
             begun = true;
         }
     }
-    if (!begun) mst_reduction_identity(MUSTER_SUM, a->compute, sum, range->count);
+    if (!begun) mst_nodes_neutral(MUSTER_SUM, a->compute, sum, range->count);
 }
 
 static void sum_fill(const mst_nodes_apply *a, int64_t round, mst_nodes_buffer *buffer) {

@@ -44,12 +44,8 @@ muster_status mst_nodes_drive(mst_nodes_state *state, muster_worker *worker, con
 
 /* An arrival can be left at any time: what it leaves in the wire is known as stale by its epoch and
  * its number. */
-static muster_status arrive(mst_nodes_state *state, muster_worker *worker, const char *what, const mst_arrival_input *input) {
-    mst_arrival_begin(&state->arrival, input);
-    return mst_nodes_drive_call(state, worker, what, &state->arrival.machine, NULL, NULL);
-}
-
-static muster_status gather_chunk(mst_nodes_state *state, muster_worker *worker, const char *what, const char *mine, int64_t bytes) {
+muster_status mst_nodes_arrive(mst_nodes_state *state, muster_worker *worker, const char *what, const void *mine, int64_t bytes,
+                               bool *matched) {
     const uint64_t epoch = mst_nodes_epoch(state->span->nodes);
     if (state->epoch != epoch) state->arrivals = 0;
     state->epoch = epoch;
@@ -59,16 +55,20 @@ static muster_status gather_chunk(mst_nodes_state *state, muster_worker *worker,
                                      .payload = mine,
                                      .payload_bytes = (int32_t)bytes,
                                      .matched = true};
-    MUSTER_TRY(arrive(state, worker, what, &input));
-    if (mst_arrival_matches(&state->arrival)) return MUSTER_OK;
-    return mst_error(MUSTER_INTERNAL, "%s: the processes do not bring the same number of bytes", what);
+    mst_arrival_begin(&state->arrival, &input);
+    MUSTER_TRY(mst_nodes_drive_call(state, worker, what, &state->arrival.machine, NULL, NULL));
+    *matched = mst_arrival_matches(&state->arrival);
+    return MUSTER_OK;
 }
 
 muster_status mst_nodes_gather_all(mst_nodes_state *state, muster_worker *worker, const char *what, const void *mine, int64_t bytes,
                                    void *all) {
-    for (int64_t at = 0; at < bytes; at += MST_NODES_PAYLOAD_BYTES) {
-        const int64_t chunk = bytes - at < MST_NODES_PAYLOAD_BYTES ? bytes - at : MST_NODES_PAYLOAD_BYTES;
-        MUSTER_TRY(gather_chunk(state, worker, what, (const char *)mine + at, chunk));
+    const int64_t most = state->arrival.capacity;
+    for (int64_t at = 0; at < bytes; at += most) {
+        const int64_t chunk = bytes - at < most ? bytes - at : most;
+        bool matched;
+        MUSTER_TRY(mst_nodes_arrive(state, worker, what, (const char *)mine + at, chunk, &matched));
+        if (!matched) return mst_error(MUSTER_INTERNAL, "%s: the processes do not bring the same number of bytes", what);
         for (int32_t p = 0; p < state->span->processes; p++)
             memcpy((char *)all + p * bytes + at, state->arrival.all + p * chunk, (size_t)chunk);
     }

@@ -13,17 +13,13 @@ typedef struct fold {
     int64_t first, last;                     /* of the round: [first, last) of the vector */
 } fold;
 
-int64_t mst_nodes_fold_count(const mst_request *here) {
-    return here->collective == MST_REDUCE || here->collective == MST_REDUCE_SCATTER ? here->input_count : here->output_count;
-}
-
 static int64_t round_elements(muster_dtype compute) { return MST_NODES_AREA_BYTES / muster_dtype_size(compute); }
 
 static fold fold_of(const mst_batch *batch, const mst_view *view, int64_t round) {
     const mst_request *here = mst_view_own(view);
-    fold f = {.batch = batch, .view = view, .here = here, .compute = mst_dtype_compute(here->dtype), .count = mst_nodes_fold_count(here)};
+    fold f = {.batch = batch, .view = view, .here = here, .compute = mst_dtype_compute(here->dtype), .count = mst_nodes_vector(here)};
     const int64_t step = round_elements(f.compute);
-    f.op = here->collective == MST_ALL_REDUCE_AXPY ? MUSTER_SUM : here->reduction;
+    f.op = mst_nodes_op(here);
     f.element = muster_dtype_size(here->dtype);
     f.compute_element = muster_dtype_size(f.compute);
     f.first = round * step;
@@ -42,6 +38,14 @@ static const mst_request *local_request(const fold *f, int32_t member) {
     return f->view->requests[f->batch->communicator->span->ranks[member]];
 }
 
+void mst_nodes_neutral(muster_reduction op, muster_dtype compute, void *to, int64_t count) {
+    const int64_t size = muster_dtype_size(compute);
+    const double zero = -0.0;
+    mst_reduction_identity(op, compute, to, count);
+    if (op != MUSTER_SUM && op != MUSTER_AVG) return;
+    for (int64_t i = 0; i < count; i++) mst_convert(compute, (char *)to + i * size, MUSTER_F64, &zero, 1);
+}
+
 /* ---- filling ---- */
 
 static void fold_fill(const mst_batch *batch, const mst_view *view, int64_t round, mst_nodes_buffer *buffer) {
@@ -58,7 +62,7 @@ static void fold_fill(const mst_batch *batch, const mst_view *view, int64_t roun
             mst_reduction_accumulate(f.op, f.here->dtype, sum, values, end - begin, scale, combined++ == 0);
         }
     }
-    if (combined == 0) mst_reduction_identity(f.op, f.compute, sum, end - begin); /* no shard is here */
+    if (combined == 0) mst_nodes_neutral(f.op, f.compute, sum, end - begin); /* no shard is here */
 }
 
 /* ---- moving ---- */
@@ -132,7 +136,7 @@ void mst_nodes_fold_drain(const mst_batch *batch, const mst_view *view, int64_t 
 
 mst_nodes_plan mst_nodes_fold_plan(const mst_batch *batch, const mst_view *view) {
     const mst_request *here = mst_view_own(view);
-    const int64_t step = round_elements(mst_dtype_compute(here->dtype)), count = mst_nodes_fold_count(here);
+    const int64_t step = round_elements(mst_dtype_compute(here->dtype)), count = mst_nodes_vector(here);
     (void)batch;
     return (mst_nodes_plan){.rounds = count / step + (count % step != 0), .fill = fold_fill, .move = fold_move, .drain = fold_drain};
 }

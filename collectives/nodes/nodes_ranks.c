@@ -162,7 +162,7 @@ muster_status mst_nodes_ranks_run(mst_nodes_state *state, const mst_batch *batch
                .compute = mst_dtype_compute(here->dtype),
                .op = here->collective == MST_ALL_REDUCE_AXPY ? MUSTER_SUM : here->reduction,
                .element = muster_dtype_size(here->dtype),
-               .count = mst_nodes_fold_count(here),
+               .count = mst_nodes_vector(here),
                .sent = state->buffers[0].from,
                .values = state->buffers[0].to,
                .mine = state->buffers[1].from,

@@ -79,8 +79,14 @@ muster_status mst_nodes_run(const mst_batch *batch) {
     if (mst_nodes_leads(batch)) mst_nodes_conclude(state, mst_nodes_agree(state, batch));
     MUSTER_TRY(mst_nodes_join_members(batch));
     if (batch->requests->collective == MST_SPLIT) return mst_nodes_split_run(state, batch);
-    if (mst_request_applies(batch->requests)) MUSTER_TRY(mst_nodes_apply_run(state, batch));
-    for (int32_t i = 0; i < batch->count && !mst_request_applies(batch->requests); i++) MUSTER_TRY(run_item(state, batch, i));
+    if (mst_request_applies(batch->requests)) {
+        MUSTER_TRY(mst_nodes_apply_run(state, batch));
+    } else if (state->small.bytes > 0) {
+        const mst_view view = mst_nodes_view(state, batch, 0);
+        mst_nodes_small_take(state, batch, &view);
+    } else {
+        for (int32_t i = 0; i < batch->count; i++) MUSTER_TRY(run_item(state, batch, i));
+    }
     if (mst_nodes_leads(batch)) state->served++;
     batch->member->served_algorithm = mst_nodes_served(state);
     return MUSTER_OK;

@@ -14,5 +14,6 @@ mst_move_algorithm mst_nodes_move_algorithm(const muster_communicator *communica
 
 const char *mst_nodes_served(const mst_nodes_state *state) {
     const mst_nodes_name name = mst_nodes_name_of(state->communicator);
+    if (!name && state->small.bytes > 0) return "arrival";
     return name ? mst_nodes_name_text((int32_t)name - 1) : mst_move_algorithm_name(state->schedule.algorithm);
 }

@@ -71,6 +71,12 @@ static muster_status listen_to_others(mst_nodes_state *state, const char *where)
     return mst_collective_error(where, MUSTER_SYSTEM);
 }
 
+/* Of a process in an arrival: the records of its members' requests, and the values of a small
+ * collective. The same in all processes. */
+static int32_t payload_bytes(const mst_rank_span *span) {
+    return MST_NODES_PAYLOAD_BYTES + (int32_t)(span->most * (int64_t)sizeof(mst_nodes_record) + 63) / 64 * 64;
+}
+
 static muster_status nodes_create(const char *where, muster_communicator *communicator, const muster_communicator *parent) {
     mst_rank_span *span = communicator->span;
     (void)parent;
@@ -81,7 +87,7 @@ static muster_status nodes_create(const char *where, muster_communicator *commun
     state->channel =
         (mst_channel){.wire = span->nodes->wire, .lane = span->lane, .size = span->processes, .rank = span->here, .members = span->numbers};
     state->moves = state->channel;
-    const muster_status status = mst_arrival_open(&state->arrival, &state->channel, MST_NODES_PAYLOAD_BYTES);
+    const muster_status status = mst_arrival_open(&state->arrival, &state->channel, payload_bytes(span));
     if (status != MUSTER_OK) return mst_free(state), status;
     communicator->state[MST_TRANSPORT_nodes] = state;
     state->lanes = mst_alloc((size_t)span->size * sizeof *state->lanes);

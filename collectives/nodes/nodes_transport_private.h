@@ -47,6 +47,17 @@ typedef struct mst_nodes_outcome {
     char message[MST_MESSAGE_SIZE]; /* where status is not MUSTER_OK */
 } mst_nodes_outcome;
 
+/* A collective that travels inside the arrival; bytes 0: it does not. Slots have the values of a
+ * process, of its members (joined), or of each of their vectors (ordered). */
+typedef struct mst_nodes_small {
+    int64_t bytes, slot, slots, shards; /* bytes = slot * slots */
+    bool ordered;
+    /* When the arrival has ended: the values of process p are at all + p * stride. */
+    const char *all;
+    int64_t stride;
+    char *result; /* of a reduction */
+} mst_nodes_small;
+
 /* Of one communicator. Between two meetings either the leader writes it or the members read it. */
 typedef struct mst_nodes_state {
     mst_rank_span *span;
@@ -72,6 +83,7 @@ typedef struct mst_nodes_state {
         muster_status status;
         char message[MST_MESSAGE_SIZE];
     } * made;
+    mst_nodes_small small;
     struct mst_nodes_mail *mail;
     struct mst_nodes_desk *desks; /* by member */
     bool again;                   /* a lane was taken meanwhile by another split */
@@ -108,6 +120,12 @@ muster_status mst_nodes_agree(mst_nodes_state *state, const mst_batch *batch);
  * number. what: for messages. */
 muster_status mst_nodes_gather_all(mst_nodes_state *state, muster_worker *worker, const char *what, const void *mine, int64_t bytes,
                                    void *all);
+/* One arrival. `bytes` may differ between processes: then *matched is false, and no payload has come.
+ * Else state->arrival.all has those of all, until the next arrival. bytes: at most the capacity. */
+muster_status mst_nodes_arrive(mst_nodes_state *state, muster_worker *worker, const char *what, const void *mine, int64_t bytes,
+                               bool *matched);
+/* What the member of this process offers as item `entry`; head: what its flag line holds. */
+const mst_request *mst_nodes_offered(const mst_batch *batch, int32_t member, int32_t entry, bool head);
 /* Drives a move until it is done, or given up like another machine; then the next call uses another
  * lane and other buffers (mst_nodes_renew). */
 muster_status mst_nodes_drive(mst_nodes_state *state, muster_worker *worker, const char *what);
@@ -156,12 +174,33 @@ typedef struct mst_nodes_plan {
     void (*move)(const mst_batch *batch, const mst_view *view, int64_t round, mst_nodes_buffer *buffer);
     void (*drain)(const mst_batch *batch, const mst_view *view, int64_t round, const mst_nodes_buffer *buffer);
 } mst_nodes_plan;
+/* The elements of the vector that is reduced, and the reduction. */
+static inline int64_t mst_nodes_vector(const mst_request *r) {
+    return r->collective == MST_REDUCE || r->collective == MST_REDUCE_SCATTER ? r->input_count : r->output_count;
+}
+static inline muster_reduction mst_nodes_op(const mst_request *r) {
+    return r->collective == MST_ALL_REDUCE_AXPY ? MUSTER_SUM : r->reduction;
+}
+/* In the reproducible mode floats are combined in the order of the ranks, and not those of a
+ * process first. */
+static inline bool mst_nodes_is_ordered(const muster_communicator *communicator, const mst_request *r) {
+    return communicator->world->fixed_order && mst_dtype_is_float(r->dtype);
+}
+/* What changes no value with which it is combined: unlike the identity of a sum not -0.0 either. */
+void mst_nodes_neutral(muster_reduction op, muster_dtype compute, void *to, int64_t count);
+
+/* nodes_small.c. mst_nodes_small_of, _put and _fold are for leaders: does it travel inside the
+ * arrival; to[0, bytes) = what this process brings; the result of all. */
+mst_nodes_small mst_nodes_small_of(const mst_batch *batch);
+void mst_nodes_small_put(const mst_batch *batch, const mst_nodes_small *small, char *to);
+void mst_nodes_small_fold(mst_nodes_state *state, const mst_view *view);
+void mst_nodes_small_take(const mst_nodes_state *state, const mst_batch *batch, const mst_view *view);
+
 /* nodes_fold.c: reductions. nodes_streams.c: collectives that only move. */
 mst_nodes_plan mst_nodes_fold_plan(const mst_batch *batch, const mst_view *view);
 mst_nodes_plan mst_nodes_stream_plan(const mst_batch *batch, const mst_view *view);
-/* The elements of the vector that is reduced; and what a rank does with elements [first, last) of
- * the result, which have the compute dtype: `results` is that of `first`. */
-int64_t mst_nodes_fold_count(const mst_request *here);
+/* What a rank does with elements [first, last) of the result, which have the compute dtype:
+ * `results` is that of `first`. */
 void mst_nodes_fold_drain(const mst_batch *batch, const mst_view *view, int64_t first, int64_t last, const char *results);
 
 /* nodes_ranks.c: naive and flat, where the values of every rank travel. mst_nodes_ranks_serve:
