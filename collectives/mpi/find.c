@@ -150,7 +150,7 @@ static muster_status find_choose(const find_folders *folders, char path[MPI_PATH
 /* ---- opening ---- */
 
 static muster_status find_refuse(const char *path, const char *why) {
-    return mst_error(MUSTER_UNAVAILABLE, "muster_runtime_open: nodes: %.200s %.200s", path, why);
+    return mst_error(MUSTER_UNAVAILABLE, "muster_runtime_open: nodes: %.200s %.400s", path, why);
 }
 
 /* Never closed: an MPI leaves threads and handlers behind. Its symbols stay local: MPIs bring
@@ -161,7 +161,11 @@ static muster_status find_open(mpi_shim *shim) {
     shim->identity[0] = (int64_t)status.st_dev;
     shim->identity[1] = (int64_t)status.st_ino;
     void *handle = dlopen(shim->path, RTLD_NOW | RTLD_LOCAL);
-    if (!handle) return find_refuse("the shim cannot be opened:", dlerror());
+    if (!handle) {
+        char why[400];
+        snprintf(why, sizeof why, "cannot be opened, whose MPI must be installed, or its module loaded: %.300s", dlerror());
+        return find_refuse(shim->path, why);
+    }
     muster_wire_entry entry = NULL;
     void *symbol = dlsym(handle, MUSTER_WIRE_SYMBOL);
     memcpy(&entry, &symbol, sizeof entry);

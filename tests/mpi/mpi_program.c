@@ -65,6 +65,20 @@ static int program_again(void) {
     return 0;
 }
 
+/* What a value of the option `nodes` is answered with. */
+static int program_nodes(const char *value) {
+    mst_nodes_options options = program_options;
+    mst_wire *wire = NULL;
+    options.nodes = value;
+    const muster_status status = mst_mpi_open(&options, &wire);
+    if (status != MUSTER_OK)
+        printf("refused %s: %s\n", muster_status_name(status), muster_last_error());
+    else
+        printf("%s\n", wire ? "joined" : "alone");
+    if (wire) wire->close(wire, false);
+    return 0;
+}
+
 /* One process alone. */
 static int program_alone(void) {
     mst_wire *wire = program_open(&program_options);
@@ -150,6 +164,7 @@ int main(int count, char **arguments) {
     if (!strcmp(way, "again")) return program_again();
     if (!strcmp(way, "alone")) return program_alone();
     if (!strcmp(way, "initialised") && count == 5) return program_initialised(arguments[2], arguments[3], arguments[4]);
+    if (!strcmp(way, "nodes") && count == 3) return program_nodes(arguments[2]);
     if (!strcmp(way, "part") && count == 3) return program_part(arguments[2]);
     if (!strcmp(way, "end") && count == 3) return program_end(arguments[2]);
     fprintf(stderr, "mpi_program: unknown way %s\n", way);

@@ -30,7 +30,7 @@ def fail(sample, what):
 
 def alone(sample, devices):
     done = subprocess.run([f"{samples}/{sample}"], env={**environment, "MUSTER_DEVICES": devices, "MUSTER_NODES": "none"}, stdin=subprocess.DEVNULL,
-                          capture_output=True, text=True, timeout=120)
+                          capture_output=True, text=True, timeout=500)
     if done.returncode:
         fail(sample, f"one process: expected exit 0, received {done.returncode}: {done.stderr}")
     return done.stdout
@@ -40,7 +40,7 @@ def together(sample, devices):
     """(exit code, outputs of both processes, what they say on stderr)."""
     with tempfile.TemporaryDirectory() as folder:
         done = subprocess.run([*LAUNCH, "--output-filename", folder, f"{samples}/{sample}"], stdin=subprocess.DEVNULL, capture_output=True, text=True,
-                              timeout=120, env={**environment, "MUSTER_DEVICES": devices, "MUSTER_NODES": "mpi"})
+                              timeout=500, env={**environment, "MUSTER_DEVICES": devices, "MUSTER_NODES": "mpi"})
         read = [[path.read_text() for path in sorted(pathlib.Path(folder).rglob(what))] for what in ("stdout", "stderr")]
         return done.returncode, *read
 

@@ -16,9 +16,10 @@ def run(*command):
     return subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True).stdout
 
 
-def packets(to, count, expected=None, seconds=60.0):
-    """Sends packets from here; returns (came, out of order, least ms, mean ms). Waits until `expected` have come, or for some seconds."""
-    command = ["hosts-on", to, f"{sys.executable} {HERE}/packets.py receive {count if expected is None else expected} {seconds}"]
+def packets(to, count, expected=None, seconds=60.0, silence=60.0):
+    """Sends packets from here; returns (came, out of order, least ms, mean ms). Waits until `expected` have come, for some seconds, or until
+    none has come for `silence` seconds after the last."""
+    command = ["hosts-on", to, f"{sys.executable} {HERE}/packets.py receive {count if expected is None else expected} {seconds} {silence}"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as receiver:
         assert receiver.stdout.readline() == "ready\n"
         run(sys.executable, f"{HERE}/packets.py", "send", to, str(count))
@@ -53,8 +54,8 @@ def whole():
     for sent in first, second:
         assert 10 * 1000000 <= sent < 12 * 1000000, sent
     assert third < 100000, third
-    # At 16 Mbit/s it takes more than twice as long (narrow). The fastest of ten, on however busy a machine.
-    assert fastest < 400, fastest
+    # At 16 Mbit/s it takes longer (narrow). The fastest of ten, on however busy a machine.
+    assert fastest < 900, fastest
 
 
 def narrow():
@@ -75,7 +76,7 @@ def narrow_and_late():
 
 def lossy():
     """20 % of 2,000 packets: 400 with a deviation of 18."""
-    came, behind, _, _ = packets("host2", 2000, expected=1601, seconds=3)
+    came, behind, _, _ = packets("host2", 2000, expected=1601, silence=5)
     rules = json.loads(run("hosts-on", "host2", "nft --json list chain inet loss input"))["nftables"]
     dropped = [word["counter"]["packets"] for rule in rules if "rule" in rule for word in rule["rule"]["expr"] if "counter" in word]
     assert 300 <= dropped[0] <= 500, dropped

@@ -27,7 +27,6 @@ struct muster_wire {
     int opened;    /* its request was seen done */
     int rank, size;
 };
-
 typedef char shim_fits[sizeof(MPI_Request) <= sizeof(muster_wire_request) && sizeof(int) == sizeof(int32_t) ? 1 : -1];
 
 static pthread_mutex_t shim_mutex = PTHREAD_MUTEX_INITIALIZER;
