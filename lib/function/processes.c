@@ -170,7 +170,11 @@ static bool is_master(const muster_function *function) { return function->object
 /* A single call is process 0's: the others get its outputs. */
 static muster_status run_part(mst_call *call, const char *where, bool *began) {
     *began = false;
-    if (!mst_call_is_joint(call)) return is_master(call->function) ? mst_call_run_workers(call, where, began) : MUSTER_OK;
+    if (!mst_call_is_joint(call)) {
+        if (is_master(call->function)) return mst_call_run_workers(call, where, began);
+        call->function->ranks[0].body.weight = 0; /* muster_function_weights: it does not run */
+        return MUSTER_OK;
+    }
     MUSTER_TRY(mst_processes_send_inputs(call->function, where));
     return mst_call_run_workers(call, where, began);
 }

@@ -31,7 +31,7 @@ static const int64_t counts[] = {0, 1, 9, 15, 16, 17, 129, 1023, 1024, 1025, 655
 enum { COUNTS = sizeof counts / sizeof *counts };
 
 static muster_status check_server(const training *t, const apply_rank *a) {
-    const mst_member *own = &t->communicator->members[a->worker->rank];
+    const mst_member *own = &t->communicator->members[muster_worker_rank(a->worker)];
     if (a->size == 1) return MUSTER_OK; /* which needs no transport for one vector */
     if ((!t->transport || strcmp(own->served_transport, t->transport) == 0) &&
         (!t->algorithm || strcmp(own->served_algorithm, t->algorithm) == 0))
@@ -42,15 +42,15 @@ static muster_status check_server(const training *t, const apply_rank *a) {
 
 /* Between two ranks `direct` makes no sum if the rule takes pairs, but of whole steps only. */
 static muster_status check_pairs(training *t, const apply_rank *a, bool whole) {
-    const mst_member *own = &t->communicator->members[a->worker->rank];
+    const mst_member *own = &t->communicator->members[muster_worker_rank(a->worker)];
     const apply_plan *plan = &a->plan;
     const mst_apply_layout layout = {plan->dtype, plan->count, plan->buckets ? a->bucket_ends : NULL, plan->buckets ? APPLY_BUCKETS : 0};
     const bool pairs = plan->pairs && whole && a->size == 2 && mst_device_is_host(a->worker->device) && own->served_algorithm &&
                        strcmp(own->served_algorithm, "direct") == 0;
-    const int64_t expected = pairs ? mst_apply_portion(&layout, a->size, a->worker->rank) : 0;
+    const int64_t expected = pairs ? mst_apply_portion(&layout, a->size, muster_worker_rank(a->worker)) : 0;
     if (a->pair_count != expected || (expected > 0 && !own->served_pairs))
         return mst_error(MUSTER_USER, "expected %lld pairs, received %lld", (long long)expected, (long long)a->pair_count);
-    if (a->worker->rank == 0) t->paired_steps += expected > 0;
+    if (muster_worker_rank(a->worker) == 0) t->paired_steps += expected > 0;
     return MUSTER_OK;
 }
 
@@ -58,7 +58,7 @@ static muster_status check_pairs(training *t, const apply_rank *a, bool whole) {
 static muster_status train(muster_worker *w, training *t, const apply_plan *plan) {
     apply_rank a;
     mst_worker_scratch_rewind(w);
-    muster_status status = apply_open(&a, w, w->size, plan);
+    muster_status status = apply_open(&a, w, muster_worker_size(w), plan);
     for (int32_t s = 0; s < APPLY_STEPS && status == MUSTER_OK; s++) {
         const bool whole = s == 0 || plan->sharded;
         a.pair_count = 0;
@@ -96,7 +96,7 @@ static muster_status train_all(muster_worker *w, void *argument) {
             }
         }
     }
-    if (w->rank == 0) t->plans_run += run;
+    if (muster_worker_rank(w) == 0) t->plans_run += run;
     return MUSTER_OK;
 }
 
@@ -153,7 +153,7 @@ static muster_status takes_the_sum(void *context, muster_worker *worker, const m
     (void)context;
     muster_tensor from = muster_tensor_make(part->dtype, (void *)(uintptr_t)part->gradient, 1, &part->count),
                   to = muster_tensor_make(part->dtype, part->after, 1, &part->count);
-    from.device = to.device = worker->rank;
+    from.device = to.device = muster_worker_rank(worker);
     return muster_copy(worker, from, to);
 }
 
@@ -176,12 +176,13 @@ static void oracle_sums(const sums *s, int32_t size, char *expected, char *vecto
 }
 
 static muster_status compare_sums(muster_worker *w, const sums *s, char *vectors, char *expected) {
-    const int64_t element = muster_dtype_size(s->dtype), last = w->size - 1,
-                  shards = !s->sharded || last == 0 ? 1
-                           : w->rank == 0           ? 2
-                           : w->rank == last        ? 0
-                                                    : 1,
-                  first = s->sharded && w->rank > 0 ? w->rank + 1 : w->rank, all = shards * s->count;
+    const int64_t element = muster_dtype_size(s->dtype), last = muster_worker_size(w) - 1,
+                  shards = !s->sharded || last == 0        ? 1
+                           : muster_worker_rank(w) == 0    ? 2
+                           : muster_worker_rank(w) == last ? 0
+                                                           : 1,
+                  first = s->sharded && muster_worker_rank(w) > 0 ? muster_worker_rank(w) + 1 : muster_worker_rank(w),
+                  all = shards * s->count;
     muster_tensor gradients = muster_worker_scratch(w, s->dtype, 1, &all), parameter = muster_worker_scratch(w, s->dtype, 1, &s->count);
     const mst_apply_segment segments[] = {{.count = s->count / 3, .parameter = muster_tensor_address(parameter)},
                                           {.offset = s->count / 3,
@@ -191,19 +192,20 @@ static muster_status compare_sums(muster_worker *w, const sums *s, char *vectors
     gradients = muster_tensor_reshape(gradients, 2, (int64_t[]){shards, s->count});
     const mst_apply_request request = {.gradients = gradients, .segments = segments, .segment_count = 2, .function = takes_the_sum};
     MUSTER_TRY(mst_worker_all_reduce_apply(w, s->communicator, &request));
-    oracle_sums(s, w->size, expected, vectors);
+    oracle_sums(s, muster_worker_size(w), expected, vectors);
     MUSTER_TRY(muster_worker_read(w, parameter, muster_tensor_make(s->dtype, vectors, 1, &s->count)));
-    return memcmp(vectors, expected, (size_t)(s->count * element)) == 0 ? MUSTER_OK
-                                                                        : mst_error(MUSTER_USER, "other bits on rank %d", w->rank);
+    return memcmp(vectors, expected, (size_t)(s->count * element)) == 0
+               ? MUSTER_OK
+               : mst_error(MUSTER_USER, "other bits on rank %d", muster_worker_rank(w));
 }
 
 static muster_status sum_random(muster_worker *w, void *argument) {
     const sums *s = argument;
     const int64_t bytes = s->count * muster_dtype_size(s->dtype);
-    char *memory = malloc((size_t)((w->size + 1) * bytes));
-    for (int32_t r = 0; r < w->size; r++) oracle_fill(s->dtype, memory + r * bytes, s->count, (uint64_t)r);
+    char *memory = malloc((size_t)((muster_worker_size(w) + 1) * bytes));
+    for (int32_t r = 0; r < muster_worker_size(w); r++) oracle_fill(s->dtype, memory + r * bytes, s->count, (uint64_t)r);
     mst_worker_scratch_rewind(w);
-    muster_status status = compare_sums(w, s, memory, memory + w->size * bytes);
+    muster_status status = compare_sums(w, s, memory, memory + muster_worker_size(w) * bytes);
     free(memory);
     return status;
 }

@@ -43,14 +43,16 @@ typedef struct trial {
 
 static muster_tensor vector_at(const muster_worker *w, void *address, int64_t count) {
     muster_tensor t = muster_tensor_make(MUSTER_F32, address, 1, &count);
-    t.device = w->rank;
+    t.device = muster_worker_rank(w);
     return t;
 }
-static char *part_of(const trial *t, const muster_worker *w, int32_t part) { return (char *)t->memory[w->rank] + part * (COUNT + 4) * 4; }
+static char *part_of(const trial *t, const muster_worker *w, int32_t part) {
+    return (char *)t->memory[muster_worker_rank(w)] + part * (COUNT + 4) * 4;
+}
 
 static muster_status rule(void *context, muster_worker *w, const mst_apply_part *part) {
     const trial *t = context;
-    if (t->fault == RULE_FAILS && t->at == w->rank) return mst_error(MUSTER_USER, "the rule fails");
+    if (t->fault == RULE_FAILS && t->at == muster_worker_rank(w)) return mst_error(MUSTER_USER, "the rule fails");
     return muster_scale_add(w, 1, vector_at(w, (void *)(uintptr_t)part->gradient, part->count), 1, vector_at(w, part->after, part->count));
 }
 
@@ -66,12 +68,13 @@ static void make_table(trial *t, muster_worker *w) {
     static const int64_t sizes[] = {10, 40, COUNT - 50, 0};
     int64_t at = 0;
     for (int32_t i = 0; i < 4; at += sizes[i++])
-        t->segments[w->rank][i] = (mst_apply_segment){.offset = at, .count = sizes[i], .parameter = part_of(t, w, 0) + at * 4};
+        t->segments[muster_worker_rank(w)][i] =
+            (mst_apply_segment){.offset = at, .count = sizes[i], .parameter = part_of(t, w, 0) + at * 4};
 }
 
 static muster_status begin(muster_worker *w, void *argument) {
     trial *t = argument;
-    MUSTER_TRY(mst_worker_allocate(w, 3 * (COUNT + 4) * 4, &t->memory[w->rank]));
+    MUSTER_TRY(mst_worker_allocate(w, 3 * (COUNT + 4) * 4, &t->memory[muster_worker_rank(w)]));
     MUSTER_TRY(write_constant(t, w, 0, 7));
     return write_constant(t, w, 1, 1);
 }
@@ -79,7 +82,7 @@ static muster_status begin(muster_worker *w, void *argument) {
 static muster_status end(muster_worker *w, void *argument) {
     trial *t = argument;
     MUSTER_TRY(mst_worker_sync(w));
-    w->device->memory->release(w->device, t->memory[w->rank]);
+    w->device->memory->release(w->device, t->memory[muster_worker_rank(w)]);
     return MUSTER_OK;
 }
 
@@ -125,24 +128,24 @@ static muster_status instead(const trial *t, muster_worker *w) {
 }
 
 static muster_status enter(trial *t, muster_worker *w) {
-    bool *undefined = t->kept->undefined[w->rank];
+    bool *undefined = t->kept->undefined[muster_worker_rank(w)];
     make_table(t, w);
     mst_apply_request request = {.gradients = vector_at(w, part_of(t, w, 1), COUNT + 1),
-                                 .segments = t->segments[w->rank],
+                                 .segments = t->segments[muster_worker_rank(w)],
                                  .segment_count = 4,
                                  .function = rule,
                                  .context = t,
                                  .undefined = undefined};
-    if (w->rank == t->at) spoil(t, w, &request, t->segments[w->rank]);
-    return w->rank == t->at && t->fault <= OTHER ? instead(t, w) : mst_worker_all_reduce_apply(w, NULL, &request);
+    if (muster_worker_rank(w) == t->at) spoil(t, w, &request, t->segments[muster_worker_rank(w)]);
+    return muster_worker_rank(w) == t->at && t->fault <= OTHER ? instead(t, w) : mst_worker_all_reduce_apply(w, NULL, &request);
 }
 
 static muster_status go_wrong(muster_worker *w, void *argument) {
     trial *t = argument;
-    for (int32_t i = 0; i < 4; i++) t->kept->undefined[w->rank][i] = t->fault != RULE_FAILS && w->rank != t->at;
+    for (int32_t i = 0; i < 4; i++) t->kept->undefined[muster_worker_rank(w)][i] = t->fault != RULE_FAILS && muster_worker_rank(w) != t->at;
     muster_status status = enter(t, w);
-    t->kept->status[w->rank] = status;
-    if (status != MUSTER_OK) mst_error_save(t->kept->messages[w->rank]);
+    t->kept->status[muster_worker_rank(w)] = status;
+    if (status != MUSTER_OK) mst_error_save(t->kept->messages[muster_worker_rank(w)]);
     return status;
 }
 
@@ -160,10 +163,11 @@ static muster_status look(muster_worker *w, void *argument) {
     for (int32_t i = 0; i < COUNT; i++) {
         const int32_t segment = i < ends[0] ? 0 : i < ends[1] ? 1 : 2;
         if (e->trial->fault == RULE_FAILS && e->expected == 7 &&
-            (e->trial->kept->undefined[w->rank][segment] || e->trial->kept->status[w->rank] == MUSTER_OK))
+            (e->trial->kept->undefined[muster_worker_rank(w)][segment] || e->trial->kept->status[muster_worker_rank(w)] == MUSTER_OK))
             continue;
         if (values[i] != e->expected)
-            return mst_error(MUSTER_USER, "rank %d: element %d is %g, expected %g", w->rank, i, (double)values[i], (double)e->expected);
+            return mst_error(MUSTER_USER, "rank %d: element %d is %g, expected %g", muster_worker_rank(w), i, (double)values[i],
+                             (double)e->expected);
     }
     return MUSTER_OK;
 }

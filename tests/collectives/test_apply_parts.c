@@ -68,7 +68,7 @@ static muster_status train_again(muster_worker *w, void *argument) {
     const apply_plan plan = {MUSTER_F32, 5000, APPLY_FEW, true, false, false, true};
     apply_rank a;
     (void)argument;
-    muster_status status = apply_open(&a, w, w->size, &plan);
+    muster_status status = apply_open(&a, w, muster_worker_size(w), &plan);
     if (status == MUSTER_OK) status = apply_write_gradients(&a, 0);
     if (status == MUSTER_OK) status = apply_enter(&a, NULL);
     for (int i = 0; i < 2 && status == MUSTER_OK; i++) status = apply_enter_phases(&a, NULL, i);
@@ -77,7 +77,7 @@ static muster_status train_again(muster_worker *w, void *argument) {
     for (int i = 0; i < 3 && status == MUSTER_OK; i++) status = apply_enter(&a, NULL);
     for (int i = 0; i < 2 && status == MUSTER_OK; i++) status = apply_enter_phases(&a, NULL, i);
     if (status == MUSTER_OK) status = muster_worker_barrier(w, NULL);
-    allocations_between[w->rank] = mst_memory_count() - before;
+    allocations_between[muster_worker_rank(w)] = mst_memory_count() - before;
     if (status == MUSTER_OK) status = muster_worker_barrier(w, NULL);
     apply_close(&a);
     return status;
@@ -117,7 +117,7 @@ static muster_status train_reserved(muster_worker *w, void *argument) {
     const bool on_host = mst_device_is_host(w->device), counted = collectives_devices() == COLLECTIVES_HOST_AND_DISCRETE;
     filling f = {.count = 0};
     apply_rank a;
-    muster_status status = apply_open(&a, w, w->size, &plan);
+    muster_status status = apply_open(&a, w, muster_worker_size(w), &plan);
     if (status == MUSTER_OK) status = apply_write_gradients(&a, 0);
     const mst_apply_layout layout = {MUSTER_F32, plan.count, a.bucket_ends, APPLY_BUCKETS};
     if (status == MUSTER_OK && *(bool *)argument) status = mst_worker_reserve_apply(w, &layout, a.length);
@@ -128,7 +128,7 @@ static muster_status train_reserved(muster_worker *w, void *argument) {
     if (status == MUSTER_OK) status = muster_worker_barrier(w, NULL);
     if (status == MUSTER_OK) status = apply_enter(&a, NULL);
     if (status == MUSTER_OK) status = muster_worker_barrier(w, NULL);
-    allocations_between[w->rank] = mst_memory_count() - before;
+    allocations_between[muster_worker_rank(w)] = mst_memory_count() - before;
     for (int32_t b = 0; b < f.count; b++) w->device->memory->release(w->device, f.blocks[b]);
     if (status == MUSTER_OK) status = muster_worker_barrier(w, NULL);
     if (status == MUSTER_OK) status = apply_check(&a, 1, NULL);

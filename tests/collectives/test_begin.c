@@ -13,7 +13,7 @@ enum { COUNTS = sizeof counts / sizeof *counts, FORMS = 3 };
 /* Numbers whose sum depends on the order. */
 static muster_tensor floats_make(muster_worker *w, int64_t count, int32_t seed) {
     float *values = malloc((size_t)(count + 1) * sizeof *values);
-    for (int64_t i = 0; i < count; i++) values[i] = 1.0f / (float)(1 + (i * 7 + w->rank * 13 + seed) % 1013);
+    for (int64_t i = 0; i < count; i++) values[i] = 1.0f / (float)(1 + (i * 7 + muster_worker_rank(w) * 13 + seed) % 1013);
     const muster_tensor made = values_copy(w, muster_f32(values, count));
     free(values);
     return made;
@@ -25,7 +25,7 @@ typedef struct form_case {
 } form_case;
 
 static form_case case_make(muster_worker *w, int32_t form, int64_t count) {
-    const int64_t all = count * w->size, in = form == 1 ? all : count, out = form == 2 ? all : count;
+    const int64_t all = count * muster_worker_size(w), in = form == 1 ? all : count, out = form == 2 ? all : count;
     return (form_case){floats_make(w, in, form), muster_worker_scratch(w, MUSTER_F32, 1, &out),
                        muster_worker_scratch(w, MUSTER_F32, 1, &out)};
 }
@@ -63,7 +63,7 @@ static muster_status same_bits(muster_worker *w, void *argument) {
             MUSTER_TRY(mst_worker_exchange_end(w));
             MUSTER_TRY(case_check(w, &c));
             MUSTER_TRY(muster_worker_scratch_release(w, mark));
-            if (w->rank == 0) ++*compared;
+            if (muster_worker_rank(w) == 0) ++*compared;
         }
     return MUSTER_OK;
 }
@@ -88,7 +88,7 @@ static muster_status several_at_once(muster_worker *w, void *argument) {
         muster_tensor own = values_make(w, 500, i, 1);
         if (i == 3) {
             MUSTER_TRY(muster_worker_all_reduce(w, NULL, MUSTER_SUM, own, own));
-            MUSTER_TRY(values_expect(w, own, (int64_t)i * w->size, w->size));
+            MUSTER_TRY(values_expect(w, own, (int64_t)i * muster_worker_size(w), muster_worker_size(w)));
         } else {
             MUSTER_TRY(values_expect(w, own, i, 1));
         }
@@ -113,7 +113,7 @@ static muster_status fails_after_it_began(muster_worker *w, void *argument) {
     (void)argument;
     const form_case c = case_make(w, 0, counts[4]);
     MUSTER_TRY(case_begin(w, 0, &c));
-    if (w->rank == 1) return mst_error(MUSTER_USER, "rank 1 fails");
+    if (muster_worker_rank(w) == 1) return mst_error(MUSTER_USER, "rank 1 fails");
     MUSTER_TRY(muster_worker_barrier(w, NULL));
     return mst_worker_exchange_end(w);
 }
@@ -121,7 +121,7 @@ static muster_status fails_after_it_began(muster_worker *w, void *argument) {
 static muster_status leaves_before_it_begins(muster_worker *w, void *argument) {
     (void)argument;
     const form_case c = case_make(w, 0, counts[4]);
-    return w->rank == 1 ? MUSTER_OK : case_begin(w, 0, &c);
+    return muster_worker_rank(w) == 1 ? MUSTER_OK : case_begin(w, 0, &c);
 }
 
 /* The body ends without the end of what has begun. */

@@ -14,16 +14,17 @@ typedef struct sum_case {
 
 static muster_status sum_task(muster_worker *w, void *argument) {
     const sum_case *c = argument;
-    muster_tensor input = values_make(w, c->count, w->rank, 1), output = c->in_place ? input : values_make(w, c->count, -1, 0);
+    muster_tensor input = values_make(w, c->count, muster_worker_rank(w), 1),
+                  output = c->in_place ? input : values_make(w, c->count, -1, 0);
     MUSTER_TRY(muster_worker_all_reduce(w, NULL, MUSTER_SUM, input, output));
-    return values_expect(w, output, w->size * (w->size - 1) / 2, w->size);
+    return values_expect(w, output, muster_worker_size(w) * (muster_worker_size(w) - 1) / 2, muster_worker_size(w));
 }
 
 /* 2048 + 1 is not an f16, so that a sum that rounds after every rank stays at 2048. */
 static muster_status half_task(muster_worker *w, void *argument) {
     (void)argument;
     int64_t one = 1;
-    uint16_t value = muster_f32_to_f16(w->rank == 0 ? 2048.0f : 1.0f);
+    uint16_t value = muster_f32_to_f16(muster_worker_rank(w) == 0 ? 2048.0f : 1.0f);
     muster_tensor x = muster_worker_scratch(w, MUSTER_F16, 1, &one), host = muster_tensor_make(MUSTER_F16, &value, 1, &one);
     MUSTER_TRY(muster_worker_write(w, host, x));
     MUSTER_TRY(muster_worker_all_reduce(w, NULL, MUSTER_SUM, x, x));
@@ -61,13 +62,15 @@ static void test_average_does_not_overflow_in_the_sum(void **state) {
 static muster_status reduce_task(muster_worker *w, void *argument) {
     int32_t root = *(int32_t *)argument;
     int64_t count = 1000, host[1000];
-    for (int64_t i = 0; i < count; i++) host[i] = i + w->rank;
+    for (int64_t i = 0; i < count; i++) host[i] = i + muster_worker_rank(w);
     muster_tensor x = muster_worker_scratch(w, MUSTER_I64, 1, &count);
     MUSTER_TRY(muster_worker_write(w, muster_i64(host, count), x));
     MUSTER_TRY(muster_worker_reduce(w, NULL, MUSTER_SUM, root, x, x));
     MUSTER_TRY(muster_worker_read(w, x, muster_i64(host, count)));
     for (int64_t i = 0; i < count; i++) {
-        int64_t expected = w->rank == root ? i * w->size + (int64_t)w->size * (w->size - 1) / 2 : i + w->rank;
+        int64_t expected = muster_worker_rank(w) == root
+                               ? i * muster_worker_size(w) + (int64_t)muster_worker_size(w) * (muster_worker_size(w) - 1) / 2
+                               : i + muster_worker_rank(w);
         if (host[i] != expected) return mst_error(MUSTER_USER, "element %lld is %lld", (long long)i, (long long)host[i]);
     }
     return MUSTER_OK;
@@ -95,9 +98,10 @@ static muster_status mismatch_task(muster_worker *w, void *argument) {
     int64_t count = 4;
     muster_tensor x = muster_worker_scratch(w, MUSTER_F32, 1, &count);
     MUSTER_TRY(muster_fill(w, 1, x));
-    muster_status status = w->rank == 1 ? muster_worker_broadcast(w, NULL, 0, x, x) : muster_worker_all_reduce(w, NULL, MUSTER_SUM, x, x);
-    seen->status[w->rank] = status;
-    mst_error_save(seen->message[w->rank]);
+    muster_status status =
+        muster_worker_rank(w) == 1 ? muster_worker_broadcast(w, NULL, 0, x, x) : muster_worker_all_reduce(w, NULL, MUSTER_SUM, x, x);
+    seen->status[muster_worker_rank(w)] = status;
+    mst_error_save(seen->message[muster_worker_rank(w)]);
     return status;
 }
 
@@ -126,7 +130,7 @@ static void test_different_operations_are_refused_on_every_rank(void **state) {
 
 static muster_status count_mismatch_task(muster_worker *w, void *argument) {
     (void)argument;
-    int64_t count = w->rank == 2 ? 5 : 4;
+    int64_t count = muster_worker_rank(w) == 2 ? 5 : 4;
     muster_tensor x = muster_worker_scratch(w, MUSTER_F32, 1, &count);
     MUSTER_TRY(muster_fill(w, 1, x));
     return muster_worker_all_reduce(w, NULL, MUSTER_SUM, x, x);
@@ -144,11 +148,11 @@ static void test_different_counts_are_refused(void **state) {
 
 static muster_status failing_task(muster_worker *w, void *argument) {
     witness *seen = argument;
-    if (w->rank == 1) return muster_fail(MUSTER_USER, "rank one has no mind to");
+    if (muster_worker_rank(w) == 1) return muster_fail(MUSTER_USER, "rank one has no mind to");
     int64_t count = 4;
     muster_tensor x = muster_worker_scratch(w, MUSTER_F32, 1, &count);
     MUSTER_TRY(muster_fill(w, 1, x));
-    return seen->status[w->rank] = muster_worker_all_reduce(w, NULL, MUSTER_SUM, x, x);
+    return seen->status[muster_worker_rank(w)] = muster_worker_all_reduce(w, NULL, MUSTER_SUM, x, x);
 }
 
 static void test_a_rank_that_fails_before_the_collective_ends_it(void **state) {
@@ -168,7 +172,7 @@ static void test_a_rank_that_fails_before_the_collective_ends_it(void **state) {
 
 static muster_status absent_task(muster_worker *w, void *argument) {
     (void)argument;
-    return w->rank == 1 ? MUSTER_OK : muster_worker_barrier(w, NULL);
+    return muster_worker_rank(w) == 1 ? MUSTER_OK : muster_worker_barrier(w, NULL);
 }
 
 static void test_a_rank_that_returns_without_entering_is_named(void **state) {

@@ -25,10 +25,10 @@ typedef struct shards_case {
 
 static muster_status shards_task(muster_worker *w, void *argument) {
     shards_case *c = argument;
-    int64_t n = w->size, begin = SHARDS * w->rank / n, end = SHARDS * (w->rank + 1) / n;
+    int64_t n = muster_worker_size(w), begin = SHARDS * muster_worker_rank(w) / n, end = SHARDS * (muster_worker_rank(w) + 1) / n;
     if (c->uneven && n > 1) {
-        begin = w->rank > 0 ? w->rank - 1 : 0;
-        end = w->rank == n - 1 ? SHARDS : w->rank;
+        begin = muster_worker_rank(w) > 0 ? muster_worker_rank(w) - 1 : 0;
+        end = muster_worker_rank(w) == n - 1 ? SHARDS : muster_worker_rank(w);
     }
     int64_t count = COUNT, shape[] = {end - begin, count};
     float host[SHARDS * COUNT];
@@ -44,7 +44,7 @@ static muster_status shards_task(muster_worker *w, void *argument) {
     }
     float received[COUNT];
     MUSTER_TRY(muster_worker_read(w, y, muster_f32(received, count)));
-    if (w->rank == 0) memcpy(c->result, received, sizeof received);
+    if (muster_worker_rank(w) == 0) memcpy(c->result, received, sizeof received);
     MUSTER_TRY(muster_worker_broadcast(w, NULL, 0, y, y));
     return values_same(w, y, muster_f32(received, count)); /* every rank has the same */
 }
@@ -103,13 +103,13 @@ static muster_status special_task(muster_worker *w, void *argument) {
     double values[PLACES];
     char in[8 * PLACES];
     int64_t count = PLACES;
-    for (int i = 0; i < PLACES; i++) values[i] = specials[i / divisors[w->rank] % SPECIALS];
+    for (int i = 0; i < PLACES; i++) values[i] = specials[i / divisors[muster_worker_rank(w)] % SPECIALS];
     mst_convert(c->dtype, in, MUSTER_F64, values, count);
     muster_tensor x = values_copy(w, muster_tensor_make(c->dtype, in, 1, &count));
     MUSTER_TRY(muster_worker_all_reduce(w, NULL, c->op, x, x));
     char received[8 * PLACES];
     MUSTER_TRY(muster_worker_read(w, x, muster_tensor_make(c->dtype, received, 1, &count)));
-    if (w->rank == 0) memcpy(c->result, received, (size_t)(count * muster_dtype_size(c->dtype)));
+    if (muster_worker_rank(w) == 0) memcpy(c->result, received, (size_t)(count * muster_dtype_size(c->dtype)));
     MUSTER_TRY(muster_worker_broadcast(w, NULL, 0, x, x));
     return values_same(w, x, muster_tensor_make(c->dtype, received, 1, &count));
 }

@@ -44,17 +44,17 @@ static muster_status large_task(muster_worker *w, void *argument) {
     muster_tensor x = muster_worker_scratch(w, MUSTER_U8, 1, &count);
     if (x.dtype == MUSTER_DTYPE_NONE) return w->scratch_status;
     uint8_t *bytes = muster_tensor_address(x);
-    fill(bytes, 10 + w->rank, 100 - 50 * w->rank); /* the maximum: elements of rank 1, spots of rank 0 */
+    fill(bytes, 10 + muster_worker_rank(w), 100 - 50 * muster_worker_rank(w)); /* the maximum: elements of rank 1, spots of rank 0 */
     MUSTER_TRY(muster_worker_all_reduce(w, NULL, MUSTER_MAX, x, x));
     MUSTER_TRY(expect(bytes, 11, 100));
     MUSTER_TRY(muster_worker_barrier(w, NULL));
-    if (w->rank == 1) fill(bytes, 3, 200);
+    if (muster_worker_rank(w) == 1) fill(bytes, 3, 200);
     MUSTER_TRY(muster_worker_broadcast(w, NULL, 1, x, x));
     MUSTER_TRY(expect(bytes, 3, 200));
     /* rank 0 brings 2^31 elements, rank 1 the 65 behind them */
     int64_t edge = 1LL << 31;
-    memset(bytes + (w->rank == 0 ? edge : 0), 1, (size_t)(w->rank == 0 ? count - edge : edge));
-    muster_tensor own = w->rank == 0 ? muster_tensor_slice(x, 0, edge) : muster_tensor_slice(x, edge, count);
+    memset(bytes + (muster_worker_rank(w) == 0 ? edge : 0), 1, (size_t)(muster_worker_rank(w) == 0 ? count - edge : edge));
+    muster_tensor own = muster_worker_rank(w) == 0 ? muster_tensor_slice(x, 0, edge) : muster_tensor_slice(x, edge, count);
     MUSTER_TRY(muster_worker_all_gather(w, NULL, own, x));
     return expect(bytes, 3, 200);
 }

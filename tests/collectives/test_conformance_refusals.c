@@ -19,7 +19,7 @@ static bad_arguments make_bad_arguments(muster_worker *w) {
     m.square = muster_worker_scratch(w, MUSTER_I64, 2, shape);
     m.strided = muster_tensor_transpose(m.square);
     m.elsewhere = m.four;
-    m.elsewhere.device = (w->rank + 1) % 2 + (w->size == 1);
+    m.elsewhere.device = (muster_worker_rank(w) + 1) % 2 + (muster_worker_size(w) == 1);
     m.broken = m.four;
     m.broken.dtype = 77;
     return m;
@@ -28,20 +28,20 @@ static bad_arguments make_bad_arguments(muster_worker *w) {
 static const char *elsewhere_text(const muster_worker *w) {
     static const char *const texts[] = {"expected a tensor in the memory of device 0, received one of device",
                                         "expected a tensor in the memory of device 1, received one of device"};
-    return texts[w->rank];
+    return texts[muster_worker_rank(w)];
 }
 
 /* ---- tensors ---- */
 
 typedef muster_status (*unary_call)(muster_worker *w, muster_tensor t);
 static muster_status reduce_in(muster_worker *w, muster_tensor t) {
-    return muster_worker_reduce(w, NULL, MUSTER_SUM, w->rank, t, values_make(w, 4, 0, 0));
+    return muster_worker_reduce(w, NULL, MUSTER_SUM, muster_worker_rank(w), t, values_make(w, 4, 0, 0));
 }
 static muster_status reduce_in_elsewhere(muster_worker *w, muster_tensor t) {
-    return muster_worker_reduce(w, NULL, MUSTER_SUM, 1 - w->rank, t, muster_tensor_none());
+    return muster_worker_reduce(w, NULL, MUSTER_SUM, 1 - muster_worker_rank(w), t, muster_tensor_none());
 }
 static muster_status gather_in_elsewhere(muster_worker *w, muster_tensor t) {
-    return muster_worker_gather(w, NULL, 1 - w->rank, t, muster_tensor_none());
+    return muster_worker_gather(w, NULL, 1 - muster_worker_rank(w), t, muster_tensor_none());
 }
 static muster_status all_reduce_in(muster_worker *w, muster_tensor t) {
     return muster_worker_all_reduce(w, NULL, MUSTER_SUM, t, values_make(w, 4, 0, 0));
@@ -53,16 +53,16 @@ static muster_status axpy_in(muster_worker *w, muster_tensor t) {
     return muster_worker_all_reduce_axpy(w, NULL, 1, t, values_make(w, 4, 0, 0));
 }
 static muster_status broadcast_in(muster_worker *w, muster_tensor t) {
-    return muster_worker_broadcast(w, NULL, w->rank, t, values_make(w, 4, 0, 0));
+    return muster_worker_broadcast(w, NULL, muster_worker_rank(w), t, values_make(w, 4, 0, 0));
 }
 static muster_status all_gather_in(muster_worker *w, muster_tensor t) {
     return muster_worker_all_gather(w, NULL, t, values_make(w, 8, 0, 0));
 }
 static muster_status gather_in(muster_worker *w, muster_tensor t) {
-    return muster_worker_gather(w, NULL, w->rank, t, values_make(w, 8, 0, 0));
+    return muster_worker_gather(w, NULL, muster_worker_rank(w), t, values_make(w, 8, 0, 0));
 }
 static muster_status scatter_in(muster_worker *w, muster_tensor t) {
-    return muster_worker_scatter(w, NULL, w->rank, t, values_make(w, 2, 0, 0));
+    return muster_worker_scatter(w, NULL, muster_worker_rank(w), t, values_make(w, 2, 0, 0));
 }
 static muster_status scattered_in(muster_worker *w, muster_tensor t) {
     return muster_worker_reduce_scatter(w, NULL, MUSTER_SUM, t, values_make(w, 2, 0, 0));
@@ -71,7 +71,7 @@ static muster_status to_all_in(muster_worker *w, muster_tensor t) { return muste
 static muster_status uneven_in(muster_worker *w, muster_tensor t) {
     return muster_worker_all_to_all_uneven(w, NULL, t, (int64_t[]){2, 2}, values_make(w, 4, 0, 0), (int64_t[]){2, 2});
 }
-static muster_status send_in(muster_worker *w, muster_tensor t) { return muster_worker_send(w, NULL, 1 - w->rank, 0, t); }
+static muster_status send_in(muster_worker *w, muster_tensor t) { return muster_worker_send(w, NULL, 1 - muster_worker_rank(w), 0, t); }
 
 static muster_status all_reduce_out(muster_worker *w, muster_tensor t) {
     return muster_worker_all_reduce(w, NULL, MUSTER_SUM, values_make(w, 4, 0, 0), t);
@@ -80,25 +80,25 @@ static muster_status shards_out(muster_worker *w, muster_tensor t) {
     return muster_worker_all_reduce_shards(w, NULL, MUSTER_SUM, muster_tensor_reshape(values_make(w, 8, 0, 0), 2, (int64_t[]){2, 4}), t);
 }
 static muster_status reduce_out(muster_worker *w, muster_tensor t) {
-    return muster_worker_reduce(w, NULL, MUSTER_SUM, w->rank, values_make(w, 4, 0, 0), t);
+    return muster_worker_reduce(w, NULL, MUSTER_SUM, muster_worker_rank(w), values_make(w, 4, 0, 0), t);
 }
 static muster_status broadcast_out(muster_worker *w, muster_tensor t) {
-    return muster_worker_broadcast(w, NULL, w->rank, values_make(w, 4, 0, 0), t);
+    return muster_worker_broadcast(w, NULL, muster_worker_rank(w), values_make(w, 4, 0, 0), t);
 }
 static muster_status broadcast_out_elsewhere(muster_worker *w, muster_tensor t) {
-    return muster_worker_broadcast(w, NULL, 1 - w->rank, muster_tensor_none(), t);
+    return muster_worker_broadcast(w, NULL, 1 - muster_worker_rank(w), muster_tensor_none(), t);
 }
 static muster_status all_gather_out(muster_worker *w, muster_tensor t) {
     return muster_worker_all_gather(w, NULL, values_make(w, 2, 0, 0), t);
 }
 static muster_status gather_out(muster_worker *w, muster_tensor t) {
-    return muster_worker_gather(w, NULL, w->rank, values_make(w, 2, 0, 0), t);
+    return muster_worker_gather(w, NULL, muster_worker_rank(w), values_make(w, 2, 0, 0), t);
 }
 static muster_status scatter_out(muster_worker *w, muster_tensor t) {
-    return muster_worker_scatter(w, NULL, w->rank, values_make(w, 8, 0, 0), t);
+    return muster_worker_scatter(w, NULL, muster_worker_rank(w), values_make(w, 8, 0, 0), t);
 }
 static muster_status scatter_out_elsewhere(muster_worker *w, muster_tensor t) {
-    return muster_worker_scatter(w, NULL, 1 - w->rank, muster_tensor_none(), t);
+    return muster_worker_scatter(w, NULL, 1 - muster_worker_rank(w), muster_tensor_none(), t);
 }
 static muster_status scattered_out(muster_worker *w, muster_tensor t) {
     return muster_worker_reduce_scatter(w, NULL, MUSTER_SUM, values_make(w, 8, 0, 0), t);
@@ -107,7 +107,7 @@ static muster_status to_all_out(muster_worker *w, muster_tensor t) { return must
 static muster_status uneven_out(muster_worker *w, muster_tensor t) {
     return muster_worker_all_to_all_uneven(w, NULL, values_make(w, 4, 0, 0), (int64_t[]){2, 2}, t, (int64_t[]){2, 2});
 }
-static muster_status recv_out(muster_worker *w, muster_tensor t) { return muster_worker_recv(w, NULL, 1 - w->rank, 0, t); }
+static muster_status recv_out(muster_worker *w, muster_tensor t) { return muster_worker_recv(w, NULL, 1 - muster_worker_rank(w), 0, t); }
 
 static const struct {
     const char *name, *argument;
@@ -185,7 +185,7 @@ static muster_status pairs_task(muster_worker *w, void *argument) {
     muster_tensor ten = values_make(w, 10, 0, 0), one = muster_tensor_slice(ten, 1, 5), two = muster_tensor_slice(ten, 3, 7),
                   rows = muster_tensor_reshape(ten, 2, (int64_t[]){2, 5});
     int64_t even[] = {2, 2}, short_sum[] = {2, 1}, negative[] = {-1, 5}, overflow[] = {INT64_MAX, INT64_MAX};
-    int32_t own = w->rank;
+    int32_t own = muster_worker_rank(w);
 #define DTYPES "output: expected dtype i64 as the input, received f32"
     VALUES_REFUSED(muster_worker_all_reduce(w, NULL, MUSTER_SUM, m.four, m.floats), MUSTER_DTYPE_MISMATCH, DTYPES);
     VALUES_REFUSED(muster_worker_all_reduce_shards(w, NULL, MUSTER_SUM, m.four, m.floats), MUSTER_DTYPE_MISMATCH, DTYPES);
@@ -271,12 +271,14 @@ static muster_status numbers_task(muster_worker *w, void *argument) {
         VALUES_REFUSED(muster_worker_reduce_scatter(w, NULL, op, x, muster_tensor_slice(x, 0, 2)), MUSTER_INVALID_ARGUMENT,
                        "muster_worker_reduce_scatter: op: expected MUSTER_SUM");
     }
-    VALUES_REFUSED(muster_worker_send(w, NULL, 1 - w->rank, -1, x), MUSTER_INVALID_ARGUMENT,
+    VALUES_REFUSED(muster_worker_send(w, NULL, 1 - muster_worker_rank(w), -1, x), MUSTER_INVALID_ARGUMENT,
                    "muster_worker_send: tag: expected at least 0, received -1");
-    VALUES_REFUSED(muster_worker_recv(w, NULL, 1 - w->rank, INT32_MIN, x), MUSTER_INVALID_ARGUMENT,
+    VALUES_REFUSED(muster_worker_recv(w, NULL, 1 - muster_worker_rank(w), INT32_MIN, x), MUSTER_INVALID_ARGUMENT,
                    "muster_worker_recv: tag: expected at least 0, received -2147483648");
-    VALUES_REFUSED(muster_worker_send(w, NULL, w->rank, 0, x), MUSTER_INVALID_ARGUMENT, "this one; a message to itself goes into a group");
-    VALUES_REFUSED(muster_worker_recv(w, NULL, w->rank, 0, x), MUSTER_INVALID_ARGUMENT, "this one; a message to itself goes into a group");
+    VALUES_REFUSED(muster_worker_send(w, NULL, muster_worker_rank(w), 0, x), MUSTER_INVALID_ARGUMENT,
+                   "this one; a message to itself goes into a group");
+    VALUES_REFUSED(muster_worker_recv(w, NULL, muster_worker_rank(w), 0, x), MUSTER_INVALID_ARGUMENT,
+                   "this one; a message to itself goes into a group");
     VALUES_REFUSED(muster_worker_split(w, NULL, 0, 0, NULL), MUSTER_INVALID_ARGUMENT,
                    "muster_worker_split: part: expected the address of a pointer, received NULL");
     return muster_worker_barrier(w, NULL);
@@ -356,7 +358,7 @@ static void test_no_worker(void **state) {
 
 static muster_status strangers_task(muster_worker *w, void *argument) {
     collectives_pool *c = argument;
-    muster_worker *other = mst_pool_worker(c->pool, 1 - w->rank);
+    muster_worker *other = mst_pool_worker(c->pool, 1 - muster_worker_rank(w));
     VALUES_REFUSED(muster_worker_barrier(other, NULL), MUSTER_BAD_STATE,
                    "muster_worker_barrier: worker: expected the worker that runs on this thread, received one outside of its body");
     return muster_worker_barrier(w, NULL);
@@ -375,17 +377,19 @@ static void test_the_worker_of_another_thread(void **state) {
 
 static muster_status gather_sum_task(muster_worker *w, void *argument) {
     (void)argument;
-    return muster_worker_all_gather(w, NULL, values_make(w, 3 + w->rank, 0, 0), values_make(w, 9, 0, 0));
+    return muster_worker_all_gather(w, NULL, values_make(w, 3 + muster_worker_rank(w), 0, 0), values_make(w, 9, 0, 0));
 }
 
 static muster_status gather_root_task(muster_worker *w, void *argument) {
     (void)argument;
-    return muster_worker_gather(w, NULL, 1, values_make(w, 3, 0, 0), w->rank == 1 ? values_make(w, 5, 0, 0) : muster_tensor_none());
+    return muster_worker_gather(w, NULL, 1, values_make(w, 3, 0, 0),
+                                muster_worker_rank(w) == 1 ? values_make(w, 5, 0, 0) : muster_tensor_none());
 }
 
 static muster_status scatter_sum_task(muster_worker *w, void *argument) {
     (void)argument;
-    return muster_worker_scatter(w, NULL, 0, w->rank == 0 ? values_make(w, 7, 0, 0) : muster_tensor_none(), values_make(w, 3, 0, 0));
+    return muster_worker_scatter(w, NULL, 0, muster_worker_rank(w) == 0 ? values_make(w, 7, 0, 0) : muster_tensor_none(),
+                                 values_make(w, 3, 0, 0));
 }
 
 static muster_status scattered_sum_task(muster_worker *w, void *argument) {
@@ -416,7 +420,7 @@ static muster_status no_shards_task(muster_worker *w, void *argument) {
 static muster_status alpha_task(muster_worker *w, void *argument) {
     (void)argument;
     float gradient = 1, parameter = 1;
-    return muster_worker_all_reduce_axpy(w, NULL, w->rank + 1, values_copy(w, muster_f32(&gradient, 1)),
+    return muster_worker_all_reduce_axpy(w, NULL, muster_worker_rank(w) + 1, values_copy(w, muster_f32(&gradient, 1)),
                                          values_copy(w, muster_f32(&parameter, 1)));
 }
 

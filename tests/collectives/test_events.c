@@ -13,9 +13,9 @@ static muster_status message_task(muster_worker *w, void *argument) {
     (void)argument;
     muster_communicator *part;
     muster_tensor x = values_make(w, 3, 0, 0);
-    MUSTER_TRY(muster_worker_split(w, NULL, w->rank < 2 ? -1 : 0, -w->rank, &part));
-    if (w->rank == 3) MUSTER_TRY(muster_worker_send(w, part, 1, INT32_MAX, x));
-    if (w->rank == 2) MUSTER_TRY(muster_worker_recv(w, part, 0, INT32_MAX, x));
+    MUSTER_TRY(muster_worker_split(w, NULL, muster_worker_rank(w) < 2 ? -1 : 0, -muster_worker_rank(w), &part));
+    if (muster_worker_rank(w) == 3) MUSTER_TRY(muster_worker_send(w, part, 1, INT32_MAX, x));
+    if (muster_worker_rank(w) == 2) MUSTER_TRY(muster_worker_recv(w, part, 0, INT32_MAX, x));
     return muster_worker_release(w, part);
 }
 

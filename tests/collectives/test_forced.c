@@ -10,8 +10,8 @@ enum { RANKS = 3, COUNT = 1000 };
 
 static muster_status forced_task(muster_worker *w, void *argument) {
     const char *name = argument;
-    const mst_member *member = &mst_worker_communicator(w)->members[w->rank];
-    muster_tensor x = values_make(w, COUNT, w->rank, 1);
+    const mst_member *member = &mst_worker_communicator(w)->members[muster_worker_rank(w)];
+    muster_tensor x = values_make(w, COUNT, muster_worker_rank(w), 1);
     MUSTER_TRY(muster_worker_all_reduce(w, NULL, MUSTER_SUM, x, x));
     MUSTER_TRY(values_expect(w, x, RANKS * (RANKS - 1) / 2, RANKS));
     const bool algorithm = member->served_algorithm && strcmp(member->served_algorithm, name) == 0;
@@ -44,18 +44,20 @@ static void what_is_asked_for_by_name_serves(void **state) {
  * second, the others to the last. */
 static muster_status exchange_task(muster_worker *w, void *argument) {
     const int64_t bytes = *(int64_t *)argument, sent[RANKS] = {1, 2, bytes - 3};
-    const int64_t part = sent[w->rank], received[RANKS] = {part, part, part}, count = RANKS * part;
-    const int64_t before = w->rank == 0 ? 0 : w->rank == 1 ? 1 : 3; /* elements that a sender sends to ranks before this one */
+    const int64_t part = sent[muster_worker_rank(w)], received[RANKS] = {part, part, part}, count = RANKS * part;
+    const int64_t before = muster_worker_rank(w) == 0   ? 0
+                           : muster_worker_rank(w) == 1 ? 1
+                                                        : 3; /* elements that a sender sends to ranks before this one */
     muster_tensor x = muster_worker_scratch(w, MUSTER_U8, 1, &bytes), y = muster_worker_scratch(w, MUSTER_U8, 1, &count);
     uint8_t *from = muster_tensor_address(x), *to = muster_tensor_address(y);
-    for (int64_t i = 0; i < bytes; i++) from[i] = (uint8_t)(i * 7 + w->rank * 50);
+    for (int64_t i = 0; i < bytes; i++) from[i] = (uint8_t)(i * 7 + muster_worker_rank(w) * 50);
     for (int64_t i = 0; i < count; i++) to[i] = 0xA5;
     MUSTER_TRY(muster_worker_all_to_all_uneven(w, NULL, x, sent, y, received));
     for (int64_t i = 0; i < count; i++) {
         const uint8_t wanted = (uint8_t)((before + i % part) * 7 + i / part * 50);
         if (to[i] != wanted)
-            return mst_error(MUSTER_USER, "%lld bytes: rank %d, byte %lld: expected %d, received %d", (long long)bytes, w->rank,
-                             (long long)i, wanted, to[i]);
+            return mst_error(MUSTER_USER, "%lld bytes: rank %d, byte %lld: expected %d, received %d", (long long)bytes,
+                             muster_worker_rank(w), (long long)i, wanted, to[i]);
     }
     return MUSTER_OK;
 }

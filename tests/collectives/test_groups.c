@@ -6,22 +6,24 @@ static int64_t sum_of_ranks(int32_t size) { return (int64_t)size * (size - 1) / 
 /* ---- collectives ---- */
 
 static muster_status several_task(muster_worker *w, void *argument) {
-    int64_t count = *(int64_t *)argument, n = w->size;
-    muster_tensor a = values_make(w, count, w->rank, 1), sum = values_make(w, count, -1, 0), b = values_make(w, count, w->rank * 10, 2);
-    muster_tensor c = values_make(w, count, w->rank, 0), all = values_make(w, count * n, -1, 0), part = values_make(w, count, -1, 0);
-    muster_tensor d = values_make(w, count * n, 5, 1), e = values_make(w, count * n, w->rank, 0);
+    int64_t count = *(int64_t *)argument, n = muster_worker_size(w);
+    muster_tensor a = values_make(w, count, muster_worker_rank(w), 1), sum = values_make(w, count, -1, 0),
+                  b = values_make(w, count, muster_worker_rank(w) * 10, 2);
+    muster_tensor c = values_make(w, count, muster_worker_rank(w), 0), all = values_make(w, count * n, -1, 0),
+                  part = values_make(w, count, -1, 0);
+    muster_tensor d = values_make(w, count * n, 5, 1), e = values_make(w, count * n, muster_worker_rank(w), 0);
     MUSTER_TRY(muster_worker_group_begin(w, NULL));
     MUSTER_TRY(muster_worker_all_reduce(w, NULL, MUSTER_SUM, a, sum));
-    MUSTER_TRY(muster_worker_broadcast(w, NULL, w->size - 1, b, b));
+    MUSTER_TRY(muster_worker_broadcast(w, NULL, muster_worker_size(w) - 1, b, b));
     MUSTER_TRY(muster_worker_all_gather(w, NULL, c, all));
     MUSTER_TRY(muster_worker_reduce_scatter(w, NULL, MUSTER_MAX, d, part));
     MUSTER_TRY(muster_worker_barrier(w, NULL));
     MUSTER_TRY(muster_worker_all_to_all(w, NULL, e, e));
     MUSTER_TRY(values_expect(w, sum, -1, 0)); /* only noted so far */
     MUSTER_TRY(muster_worker_group_end(w, NULL));
-    MUSTER_TRY(values_expect(w, sum, sum_of_ranks(w->size), n));
+    MUSTER_TRY(values_expect(w, sum, sum_of_ranks(muster_worker_size(w)), n));
     MUSTER_TRY(values_expect(w, b, (n - 1) * 10, 2));
-    MUSTER_TRY(values_expect(w, part, 5 + w->rank * count, 1));
+    MUSTER_TRY(values_expect(w, part, 5 + muster_worker_rank(w) * count, 1));
     for (int64_t r = 0; r < n; r++) {
         MUSTER_TRY(values_expect_part(w, all, r * count, (r + 1) * count, r, 0));
         MUSTER_TRY(values_expect_part(w, e, r * count, (r + 1) * count, r, 0));
@@ -37,23 +39,23 @@ static void test_several_collectives_in_one_round(void **state) {
 
 static muster_status rooted_task(muster_worker *w, void *argument) {
     (void)argument;
-    int64_t n = w->size;
+    int64_t n = muster_worker_size(w);
     muster_tensor sums = values_make(w, n, -1, 0), scattered = values_make(w, n, -1, 0), gathered = values_make(w, n, -1, 0),
                   none = muster_tensor_none();
     MUSTER_TRY(muster_worker_group_begin(w, NULL));
     /* rank r ends with the sum, the gathered values and what everybody scattered */
     for (int32_t root = 0; root < n; root++) {
-        bool own = w->rank == root;
-        MUSTER_TRY(muster_worker_reduce(w, NULL, MUSTER_SUM, root, values_make(w, 1, w->rank + root, 0),
+        bool own = muster_worker_rank(w) == root;
+        MUSTER_TRY(muster_worker_reduce(w, NULL, MUSTER_SUM, root, values_make(w, 1, muster_worker_rank(w) + root, 0),
                                         own ? muster_tensor_slice(sums, 0, 1) : none));
-        MUSTER_TRY(muster_worker_gather(w, NULL, root, values_make(w, 1, w->rank * 100 + root, 0), own ? gathered : none));
+        MUSTER_TRY(muster_worker_gather(w, NULL, root, values_make(w, 1, muster_worker_rank(w) * 100 + root, 0), own ? gathered : none));
         MUSTER_TRY(muster_worker_scatter(w, NULL, root, own ? values_make(w, n, root * 100, 1) : none,
                                          muster_tensor_slice(scattered, root, root + 1)));
     }
     MUSTER_TRY(muster_worker_group_end(w, NULL));
-    MUSTER_TRY(values_expect_part(w, sums, 0, 1, sum_of_ranks(w->size) + n * w->rank, 0));
-    MUSTER_TRY(values_expect(w, gathered, w->rank, 100));
-    return values_expect(w, scattered, w->rank, 100);
+    MUSTER_TRY(values_expect_part(w, sums, 0, 1, sum_of_ranks(muster_worker_size(w)) + n * muster_worker_rank(w), 0));
+    MUSTER_TRY(values_expect(w, gathered, muster_worker_rank(w), 100));
+    return values_expect(w, scattered, muster_worker_rank(w), 100);
 }
 
 static void test_rooted_collectives_of_every_root_in_one_round(void **state) {
@@ -64,23 +66,25 @@ static void test_rooted_collectives_of_every_root_in_one_round(void **state) {
 static muster_status uneven_task(muster_worker *w, void *argument) {
     (void)argument;
     int64_t sent[16], received[16], total_sent = 0, total_received = 0;
-    for (int32_t r = 0; r < w->size; r++) { /* as many elements as its number to each rank */
+    for (int32_t r = 0; r < muster_worker_size(w); r++) { /* as many elements as its number to each rank */
         total_sent += sent[r] = r;
-        total_received += received[r] = w->rank;
+        total_received += received[r] = muster_worker_rank(w);
     }
-    muster_tensor x = values_make(w, total_sent, w->rank, 0), y = values_make(w, total_received, -1, 0), p = values_make(w, 50, 1, 0);
+    muster_tensor x = values_make(w, total_sent, muster_worker_rank(w), 0), y = values_make(w, total_received, -1, 0),
+                  p = values_make(w, 50, 1, 0);
     double one[50], two[50];
     for (int i = 0; i < 50; i++) one[i] = 1, two[i] = i;
     muster_tensor gradient = values_copy(w, muster_f64(one, 50)), parameter = values_copy(w, muster_f64(two, 50));
-    for (int i = 0; i < 50; i++) two[i] = i - 0.5 * w->size;
+    for (int i = 0; i < 50; i++) two[i] = i - 0.5 * muster_worker_size(w);
     MUSTER_TRY(muster_worker_group_begin(w, NULL));
     MUSTER_TRY(muster_worker_all_to_all_uneven(w, NULL, x, sent, y, received));
     MUSTER_TRY(muster_worker_all_reduce_axpy(w, NULL, -0.5, gradient, parameter));
     MUSTER_TRY(muster_worker_all_reduce(w, NULL, MUSTER_SUM, p, p));
     MUSTER_TRY(muster_worker_group_end(w, NULL));
-    for (int32_t r = 0; r < w->size; r++) MUSTER_TRY(values_expect_part(w, y, r * w->rank, (r + 1) * w->rank, r, 0));
+    for (int32_t r = 0; r < muster_worker_size(w); r++)
+        MUSTER_TRY(values_expect_part(w, y, r * muster_worker_rank(w), (r + 1) * muster_worker_rank(w), r, 0));
     MUSTER_TRY(values_same(w, parameter, muster_f64(two, 50)));
-    return values_expect(w, p, w->size, 0);
+    return values_expect(w, p, muster_worker_size(w), 0);
 }
 
 static void test_uneven_exchange_and_update_in_one_round(void **state) {
@@ -90,10 +94,10 @@ static void test_uneven_exchange_and_update_in_one_round(void **state) {
 
 static muster_status repeated_task(muster_worker *w, void *argument) {
     (void)argument;
-    muster_tensor x = values_make(w, 10, w->rank, 0), y = values_make(w, 10, 1, 0);
+    muster_tensor x = values_make(w, 10, muster_worker_rank(w), 0), y = values_make(w, 10, 1, 0);
     for (int64_t i = 0; i < 50; i++) {
         MUSTER_TRY(muster_worker_group_begin(w, NULL));
-        MUSTER_TRY(muster_worker_broadcast(w, NULL, (int32_t)(i % w->size), x, x));
+        MUSTER_TRY(muster_worker_broadcast(w, NULL, (int32_t)(i % muster_worker_size(w)), x, x));
         if (i % 3) MUSTER_TRY(muster_worker_broadcast(w, NULL, 0, y, y));
         MUSTER_TRY(muster_worker_group_end(w, NULL));
         MUSTER_TRY(muster_worker_all_reduce(w, NULL, MUSTER_MIN, y, y)); /* and by itself, between them */
@@ -111,9 +115,10 @@ static void test_groups_again_and_again(void **state) {
 
 static muster_status ring_task(muster_worker *w, void *argument) {
     int64_t count = *(int64_t *)argument;
-    int32_t right = (w->rank + 1) % w->size, left = (w->rank + w->size - 1) % w->size;
-    muster_tensor a = values_make(w, count, w->rank, 1), b = values_make(w, count, -w->rank, 2), c = values_make(w, count, -1, 0),
-                  d = values_make(w, count, -1, 0);
+    int32_t right = (muster_worker_rank(w) + 1) % muster_worker_size(w),
+            left = (muster_worker_rank(w) + muster_worker_size(w) - 1) % muster_worker_size(w);
+    muster_tensor a = values_make(w, count, muster_worker_rank(w), 1), b = values_make(w, count, -muster_worker_rank(w), 2),
+                  c = values_make(w, count, -1, 0), d = values_make(w, count, -1, 0);
     MUSTER_TRY(muster_worker_group_begin(w, NULL));
     MUSTER_TRY(muster_worker_send(w, NULL, right, 1, a));
     MUSTER_TRY(muster_worker_send(w, NULL, left, 2, b));
@@ -137,19 +142,20 @@ static muster_status everybody_task(muster_worker *w, void *argument) {
     enum { EACH = 3, COUNT = 20 };
     muster_tensor received[16][EACH];
     MUSTER_TRY(muster_worker_group_begin(w, NULL));
-    for (int32_t r = 0; r < w->size; r++) {
+    for (int32_t r = 0; r < muster_worker_size(w); r++) {
         for (int32_t tag = 0; tag < EACH; tag++) {
             received[r][EACH - 1 - tag] = values_make(w, COUNT, -1, 0);
             MUSTER_TRY(muster_worker_recv(w, NULL, r, EACH - 1 - tag, received[r][EACH - 1 - tag]));
         }
     }
     for (int32_t tag = 0; tag < EACH; tag++) {
-        for (int32_t r = 0; r < w->size; r++)
-            MUSTER_TRY(muster_worker_send(w, NULL, r, tag, values_make(w, COUNT, w->rank * 1000 + r * 100, tag)));
+        for (int32_t r = 0; r < muster_worker_size(w); r++)
+            MUSTER_TRY(muster_worker_send(w, NULL, r, tag, values_make(w, COUNT, muster_worker_rank(w) * 1000 + r * 100, tag)));
     }
     MUSTER_TRY(muster_worker_group_end(w, NULL));
-    for (int32_t r = 0; r < w->size; r++) {
-        for (int32_t tag = 0; tag < EACH; tag++) MUSTER_TRY(values_expect(w, received[r][tag], r * 1000 + w->rank * 100, tag));
+    for (int32_t r = 0; r < muster_worker_size(w); r++) {
+        for (int32_t tag = 0; tag < EACH; tag++)
+            MUSTER_TRY(values_expect(w, received[r][tag], r * 1000 + muster_worker_rank(w) * 100, tag));
     }
     return MUSTER_OK;
 }
@@ -163,7 +169,7 @@ static void test_messages_from_everybody_to_everybody_with_tags_out_of_order(voi
 static muster_status equal_tags_task(muster_worker *w, void *argument) {
     (void)argument;
     muster_tensor x[5];
-    int32_t peer = 1 - w->rank;
+    int32_t peer = 1 - muster_worker_rank(w);
     MUSTER_TRY(muster_worker_group_begin(w, NULL));
     for (int32_t i = 0; i < 5; i++) {
         x[i] = values_make(w, 4, -1, 0);
@@ -184,9 +190,9 @@ static void test_equal_tags_arrive_in_the_order_of_the_sends(void **state) {
 static muster_status half_grouped_task(muster_worker *w, void *argument) {
     bool senders = *(bool *)argument;
     muster_tensor x = values_make(w, 6, -1, 0), y = values_make(w, 6, -1, 0);
-    bool grouped = (w->rank == 0) == senders;
+    bool grouped = (muster_worker_rank(w) == 0) == senders;
     if (grouped) MUSTER_TRY(muster_worker_group_begin(w, NULL));
-    if (w->rank == 0) {
+    if (muster_worker_rank(w) == 0) {
         MUSTER_TRY(muster_worker_send(w, NULL, 1, 1, values_make(w, 6, 10, 0)));
         MUSTER_TRY(muster_worker_send(w, NULL, 1, 2, values_make(w, 6, 20, 0)));
     } else {
@@ -194,7 +200,7 @@ static muster_status half_grouped_task(muster_worker *w, void *argument) {
         MUSTER_TRY(muster_worker_recv(w, NULL, 0, 2, y));
     }
     if (grouped) MUSTER_TRY(muster_worker_group_end(w, NULL));
-    if (w->rank == 0) return MUSTER_OK;
+    if (muster_worker_rank(w) == 0) return MUSTER_OK;
     MUSTER_TRY(values_expect(w, x, 10, 0));
     return values_expect(w, y, 20, 0);
 }
@@ -209,17 +215,19 @@ static void test_a_group_meets_single_messages(void **state) {
 
 static muster_status mixed_task(muster_worker *w, void *argument) {
     int64_t count = *(int64_t *)argument;
-    int32_t right = (w->rank + 1) % w->size, left = (w->rank + w->size - 1) % w->size;
-    muster_tensor x = values_make(w, count, w->rank, 1), y = values_make(w, count, -1, 0), z = values_make(w, count, w->rank, 0);
+    int32_t right = (muster_worker_rank(w) + 1) % muster_worker_size(w),
+            left = (muster_worker_rank(w) + muster_worker_size(w) - 1) % muster_worker_size(w);
+    muster_tensor x = values_make(w, count, muster_worker_rank(w), 1), y = values_make(w, count, -1, 0),
+                  z = values_make(w, count, muster_worker_rank(w), 0);
     MUSTER_TRY(muster_worker_group_begin(w, NULL));
     MUSTER_TRY(muster_worker_recv(w, NULL, left, 8, y));
     MUSTER_TRY(muster_worker_all_reduce(w, NULL, MUSTER_MAX, z, z));
-    if (w->rank % 2) MUSTER_TRY(muster_worker_send(w, NULL, right, 8, x)); /* among the collectives anywhere */
+    if (muster_worker_rank(w) % 2) MUSTER_TRY(muster_worker_send(w, NULL, right, 8, x)); /* among the collectives anywhere */
     MUSTER_TRY(muster_worker_barrier(w, NULL));
-    if (w->rank % 2 == 0) MUSTER_TRY(muster_worker_send(w, NULL, right, 8, x));
+    if (muster_worker_rank(w) % 2 == 0) MUSTER_TRY(muster_worker_send(w, NULL, right, 8, x));
     MUSTER_TRY(muster_worker_group_end(w, NULL));
     MUSTER_TRY(values_expect(w, y, left, 1));
-    return values_expect(w, z, w->size - 1, 0);
+    return values_expect(w, z, muster_worker_size(w) - 1, 0);
 }
 
 static void test_collectives_and_messages_together(void **state) {
@@ -231,14 +239,14 @@ static void test_collectives_and_messages_together(void **state) {
 /* Messages between some ranks only, beside one collective of all. */
 static muster_status some_messages_task(muster_worker *w, void *argument) {
     (void)argument;
-    muster_tensor x = values_make(w, 100, w->rank, 0), y = values_make(w, 100, -1, 0);
+    muster_tensor x = values_make(w, 100, muster_worker_rank(w), 0), y = values_make(w, 100, -1, 0);
     MUSTER_TRY(muster_worker_group_begin(w, NULL));
     MUSTER_TRY(muster_worker_all_reduce(w, NULL, MUSTER_SUM, x, x));
-    if (w->rank == 0) MUSTER_TRY(muster_worker_send(w, NULL, 1, 0, values_make(w, 100, 7, 1)));
-    if (w->rank == 1) MUSTER_TRY(muster_worker_recv(w, NULL, 0, 0, y));
+    if (muster_worker_rank(w) == 0) MUSTER_TRY(muster_worker_send(w, NULL, 1, 0, values_make(w, 100, 7, 1)));
+    if (muster_worker_rank(w) == 1) MUSTER_TRY(muster_worker_recv(w, NULL, 0, 0, y));
     MUSTER_TRY(muster_worker_group_end(w, NULL));
-    if (w->rank == 1) MUSTER_TRY(values_expect(w, y, 7, 1));
-    return values_expect(w, x, sum_of_ranks(w->size), 0);
+    if (muster_worker_rank(w) == 1) MUSTER_TRY(values_expect(w, y, 7, 1));
+    return values_expect(w, x, sum_of_ranks(muster_worker_size(w)), 0);
 }
 
 static void test_messages_of_some_ranks_beside_a_collective_of_all(void **state) {
@@ -255,8 +263,8 @@ static muster_status empty_task(muster_worker *w, void *argument) {
         MUSTER_TRY(muster_worker_group_end(w, NULL));
     }
     /* on some ranks only, as nobody is met */
-    if (w->rank == 0) MUSTER_TRY(muster_worker_group_begin(w, NULL));
-    if (w->rank == 0) MUSTER_TRY(muster_worker_group_end(w, NULL));
+    if (muster_worker_rank(w) == 0) MUSTER_TRY(muster_worker_group_begin(w, NULL));
+    if (muster_worker_rank(w) == 0) MUSTER_TRY(muster_worker_group_end(w, NULL));
     return muster_worker_barrier(w, NULL);
 }
 
@@ -267,18 +275,18 @@ static void test_an_empty_group_does_nothing(void **state) {
 
 static muster_status left_open_task(muster_worker *w, void *argument) {
     (void)argument;
-    muster_tensor x = values_make(w, 10, w->rank, 0);
+    muster_tensor x = values_make(w, 10, muster_worker_rank(w), 0);
     MUSTER_TRY(muster_worker_group_begin(w, NULL));
     MUSTER_TRY(muster_worker_all_reduce(w, NULL, MUSTER_SUM, x, x));
-    return values_expect(w, x, w->rank, 0);
+    return values_expect(w, x, muster_worker_rank(w), 0);
 }
 
 static muster_status after_task(muster_worker *w, void *argument) {
     (void)argument;
-    muster_tensor x = values_make(w, 10, w->rank, 0);
+    muster_tensor x = values_make(w, 10, muster_worker_rank(w), 0);
     VALUES_REFUSED(muster_worker_group_end(w, NULL), MUSTER_BAD_STATE, "expected an open group, received none");
     MUSTER_TRY(muster_worker_all_reduce(w, NULL, MUSTER_SUM, x, x)); /* at once */
-    MUSTER_TRY(values_expect(w, x, sum_of_ranks(w->size), 0));
+    MUSTER_TRY(values_expect(w, x, sum_of_ranks(muster_worker_size(w)), 0));
     MUSTER_TRY(muster_worker_group_begin(w, NULL));
     return muster_worker_group_end(w, NULL);
 }
@@ -296,7 +304,7 @@ static void test_a_group_left_open_by_a_body_is_lost(void **state) {
 
 static muster_status many_task(muster_worker *w, void *argument) {
     (void)argument;
-    muster_tensor x = values_make(w, 1024, w->rank, 0), y = values_make(w, 1, 4, 0);
+    muster_tensor x = values_make(w, 1024, muster_worker_rank(w), 0), y = values_make(w, 1, 4, 0);
     MUSTER_TRY(muster_worker_group_begin(w, NULL));
     for (int64_t i = 0; i < 1024; i++) {
         muster_tensor one = muster_tensor_slice(x, i, i + 1);
@@ -308,7 +316,7 @@ static muster_status many_task(muster_worker *w, void *argument) {
                    "expected at most 1024 collectives in a group, received one more");
     MUSTER_TRY(muster_worker_group_end(w, NULL)); /* those that were accepted */
     MUSTER_TRY(values_expect(w, y, 4, 0));
-    return values_expect(w, x, sum_of_ranks(w->size), 0);
+    return values_expect(w, x, sum_of_ranks(muster_worker_size(w)), 0);
 }
 
 static void test_a_group_holds_1024_and_refuses_one_more(void **state) {
@@ -318,8 +326,9 @@ static void test_a_group_holds_1024_and_refuses_one_more(void **state) {
 
 static muster_status many_messages_task(muster_worker *w, void *argument) {
     (void)argument;
-    muster_tensor x = values_make(w, 512, w->rank, 1), y = values_make(w, 512, -1, 0);
-    int32_t peer = (w->rank + 1) % w->size, from = (w->rank + w->size - 1) % w->size;
+    muster_tensor x = values_make(w, 512, muster_worker_rank(w), 1), y = values_make(w, 512, -1, 0);
+    int32_t peer = (muster_worker_rank(w) + 1) % muster_worker_size(w),
+            from = (muster_worker_rank(w) + muster_worker_size(w) - 1) % muster_worker_size(w);
     MUSTER_TRY(muster_worker_group_begin(w, NULL));
     for (int32_t i = 0; i < 512; i++) {
         MUSTER_TRY(muster_worker_send(w, NULL, peer, i, muster_tensor_slice(x, i, i + 1)));
@@ -358,7 +367,7 @@ static void test_a_group_begins_and_ends_once(void **state) {
 static muster_status part_task(muster_worker *w, void *argument) {
     (void)argument;
     muster_communicator *part;
-    MUSTER_TRY(muster_worker_split(w, NULL, w->rank % 2, -w->rank, &part));
+    MUSTER_TRY(muster_worker_split(w, NULL, muster_worker_rank(w) % 2, -muster_worker_rank(w), &part));
     int32_t size = muster_communicator_size(part), rank = muster_communicator_rank(part, w);
     int32_t right = (rank + 1) % size, left = (rank + size - 1) % size;
     muster_tensor x = values_make(w, 30, rank, 0), y = values_make(w, 30, -1, 0), z = values_make(w, 30, 1, 0);
@@ -385,7 +394,7 @@ static muster_status other_number_task(muster_worker *w, void *argument) {
     (void)argument;
     muster_tensor x = values_make(w, 4, 0, 0);
     MUSTER_TRY(muster_worker_group_begin(w, NULL));
-    for (int32_t i = 0; i < 2 + (w->rank == 1); i++) MUSTER_TRY(muster_worker_all_reduce(w, NULL, MUSTER_SUM, x, x));
+    for (int32_t i = 0; i < 2 + (muster_worker_rank(w) == 1); i++) MUSTER_TRY(muster_worker_all_reduce(w, NULL, MUSTER_SUM, x, x));
     return muster_worker_group_end(w, NULL);
 }
 
@@ -393,15 +402,15 @@ static muster_status other_order_task(muster_worker *w, void *argument) {
     (void)argument;
     muster_tensor x = values_make(w, 4, 0, 0), y = values_make(w, 5, 0, 0);
     MUSTER_TRY(muster_worker_group_begin(w, NULL));
-    MUSTER_TRY(muster_worker_all_reduce(w, NULL, MUSTER_SUM, w->rank == 2 ? y : x, w->rank == 2 ? y : x));
-    MUSTER_TRY(muster_worker_all_reduce(w, NULL, MUSTER_SUM, w->rank == 2 ? x : y, w->rank == 2 ? x : y));
+    MUSTER_TRY(muster_worker_all_reduce(w, NULL, MUSTER_SUM, muster_worker_rank(w) == 2 ? y : x, muster_worker_rank(w) == 2 ? y : x));
+    MUSTER_TRY(muster_worker_all_reduce(w, NULL, MUSTER_SUM, muster_worker_rank(w) == 2 ? x : y, muster_worker_rank(w) == 2 ? x : y));
     return muster_worker_group_end(w, NULL);
 }
 
 static muster_status alone_task(muster_worker *w, void *argument) {
     (void)argument;
     muster_tensor x = values_make(w, 4, 0, 0);
-    if (w->rank == 1) return muster_worker_all_reduce(w, NULL, MUSTER_SUM, x, x);
+    if (muster_worker_rank(w) == 1) return muster_worker_all_reduce(w, NULL, MUSTER_SUM, x, x);
     MUSTER_TRY(muster_worker_group_begin(w, NULL));
     for (int32_t i = 0; i < 2; i++) MUSTER_TRY(muster_worker_all_reduce(w, NULL, MUSTER_SUM, x, x));
     return muster_worker_group_end(w, NULL);
@@ -410,9 +419,9 @@ static muster_status alone_task(muster_worker *w, void *argument) {
 static muster_status other_tag_task(muster_worker *w, void *argument) {
     (void)argument;
     muster_tensor x = values_make(w, 4, 0, 0), y = values_make(w, 4, 0, 0);
-    int32_t peer = 1 - w->rank;
+    int32_t peer = 1 - muster_worker_rank(w);
     MUSTER_TRY(muster_worker_group_begin(w, NULL));
-    MUSTER_TRY(muster_worker_send(w, NULL, peer, w->rank == 0 ? 3 : 4, x));
+    MUSTER_TRY(muster_worker_send(w, NULL, peer, muster_worker_rank(w) == 0 ? 3 : 4, x));
     MUSTER_TRY(muster_worker_recv(w, NULL, peer, 4, y));
     return muster_worker_group_end(w, NULL);
 }
@@ -435,17 +444,17 @@ static muster_status lone_send_task(muster_worker *w, void *argument) {
     (void)argument;
     muster_tensor x = values_make(w, 4, 0, 0);
     MUSTER_TRY(muster_worker_group_begin(w, NULL));
-    if (w->rank == 0) MUSTER_TRY(muster_worker_send(w, NULL, 0, 3, x));
+    if (muster_worker_rank(w) == 0) MUSTER_TRY(muster_worker_send(w, NULL, 0, 3, x));
     return muster_worker_group_end(w, NULL);
 }
 
 static muster_status lone_recv_task(muster_worker *w, void *argument) {
     (void)argument;
     muster_tensor x = values_make(w, 4, 0, 0), y = values_make(w, 4, 0, 0);
-    int32_t last = w->size - 1;
+    int32_t last = muster_worker_size(w) - 1;
     MUSTER_TRY(muster_worker_group_begin(w, NULL));
     MUSTER_TRY(muster_worker_all_reduce(w, NULL, MUSTER_SUM, x, x)); /* which the others then wait for */
-    if (w->rank == last) MUSTER_TRY(muster_worker_recv(w, NULL, last, 3, y));
+    if (muster_worker_rank(w) == last) MUSTER_TRY(muster_worker_recv(w, NULL, last, 3, y));
     return muster_worker_group_end(w, NULL);
 }
 
@@ -454,8 +463,8 @@ static muster_status third_side_task(muster_worker *w, void *argument) {
     (void)argument;
     muster_tensor x = values_make(w, 4, 0, 0), y = values_make(w, 4, 0, 0);
     MUSTER_TRY(muster_worker_group_begin(w, NULL));
-    if (w->rank == 0) MUSTER_TRY(muster_worker_recv(w, NULL, 0, 3, y));
-    for (int i = 0; i < 2 && w->rank == 0; i++) MUSTER_TRY(muster_worker_send(w, NULL, 0, 3, x));
+    if (muster_worker_rank(w) == 0) MUSTER_TRY(muster_worker_recv(w, NULL, 0, 3, y));
+    for (int i = 0; i < 2 && muster_worker_rank(w) == 0; i++) MUSTER_TRY(muster_worker_send(w, NULL, 0, 3, x));
     return muster_worker_group_end(w, NULL);
 }
 
@@ -472,20 +481,20 @@ static void test_a_message_to_itself_without_its_other_side_is_refused_at_once(v
 
 static muster_status itself_task(muster_worker *w, void *argument) {
     (void)argument;
-    muster_tensor x = values_make(w, 4, w->rank, 1), y = values_make(w, 4, -1, 0), z = values_make(w, 3, w->rank, 5),
-                  same = values_make(w, 2, w->rank, 7);
+    muster_tensor x = values_make(w, 4, muster_worker_rank(w), 1), y = values_make(w, 4, -1, 0),
+                  z = values_make(w, 3, muster_worker_rank(w), 5), same = values_make(w, 2, muster_worker_rank(w), 7);
     muster_tensor third = values_make(w, 3, -1, 0);
     MUSTER_TRY(muster_worker_group_begin(w, NULL));
-    MUSTER_TRY(muster_worker_recv(w, NULL, w->rank, 3, y));
-    MUSTER_TRY(muster_worker_send(w, NULL, w->rank, 3, x));
-    MUSTER_TRY(muster_worker_send(w, NULL, w->rank, 3, z)); /* of another count, and in the order of the group */
-    MUSTER_TRY(muster_worker_recv(w, NULL, w->rank, 3, third));
-    MUSTER_TRY(muster_worker_send(w, NULL, w->rank, 4, same));
-    MUSTER_TRY(muster_worker_recv(w, NULL, w->rank, 4, same));
+    MUSTER_TRY(muster_worker_recv(w, NULL, muster_worker_rank(w), 3, y));
+    MUSTER_TRY(muster_worker_send(w, NULL, muster_worker_rank(w), 3, x));
+    MUSTER_TRY(muster_worker_send(w, NULL, muster_worker_rank(w), 3, z)); /* of another count, and in the order of the group */
+    MUSTER_TRY(muster_worker_recv(w, NULL, muster_worker_rank(w), 3, third));
+    MUSTER_TRY(muster_worker_send(w, NULL, muster_worker_rank(w), 4, same));
+    MUSTER_TRY(muster_worker_recv(w, NULL, muster_worker_rank(w), 4, same));
     MUSTER_TRY(muster_worker_group_end(w, NULL));
-    MUSTER_TRY(values_expect(w, y, w->rank, 1));
-    MUSTER_TRY(values_expect(w, third, w->rank, 5));
-    return values_expect(w, same, w->rank, 7);
+    MUSTER_TRY(values_expect(w, y, muster_worker_rank(w), 1));
+    MUSTER_TRY(values_expect(w, third, muster_worker_rank(w), 5));
+    return values_expect(w, same, muster_worker_rank(w), 7);
 }
 
 static void test_a_message_to_itself_is_a_copy(void **state) {
@@ -497,8 +506,8 @@ static muster_status shorter_task(muster_worker *w, void *argument) {
     (void)argument;
     muster_tensor x = values_make(w, 4, 0, 0), y = values_make(w, 3, 0, 0);
     MUSTER_TRY(muster_worker_group_begin(w, NULL));
-    MUSTER_TRY(muster_worker_send(w, NULL, w->rank, 3, x));
-    MUSTER_TRY(muster_worker_recv(w, NULL, w->rank, 3, y));
+    MUSTER_TRY(muster_worker_send(w, NULL, muster_worker_rank(w), 3, x));
+    MUSTER_TRY(muster_worker_recv(w, NULL, muster_worker_rank(w), 3, y));
     return muster_worker_group_end(w, NULL);
 }
 
@@ -506,8 +515,8 @@ static muster_status overlapping_task(muster_worker *w, void *argument) {
     (void)argument;
     muster_tensor x = values_make(w, 8, 0, 0);
     MUSTER_TRY(muster_worker_group_begin(w, NULL));
-    MUSTER_TRY(muster_worker_send(w, NULL, w->rank, 3, muster_tensor_slice(x, 0, 5)));
-    MUSTER_TRY(muster_worker_recv(w, NULL, w->rank, 3, muster_tensor_slice(x, 3, 8)));
+    MUSTER_TRY(muster_worker_send(w, NULL, muster_worker_rank(w), 3, muster_tensor_slice(x, 0, 5)));
+    MUSTER_TRY(muster_worker_recv(w, NULL, muster_worker_rank(w), 3, muster_tensor_slice(x, 3, 8)));
     return muster_worker_group_end(w, NULL);
 }
 

@@ -8,15 +8,15 @@ enum { SECOND = 1000000000 };
 /* Rank 0 begins, everybody passes on what it received plus one. */
 static muster_status chain_task(muster_worker *w, void *argument) {
     int64_t count = *(int64_t *)argument;
-    int32_t last = w->size - 1;
+    int32_t last = muster_worker_size(w) - 1;
     muster_tensor x = values_make(w, count, 0, 3), y = values_make(w, count, -1, 0);
-    if (w->rank > 0) {
-        MUSTER_TRY(muster_worker_recv(w, NULL, w->rank - 1, 7, y));
-        MUSTER_TRY(values_expect(w, y, w->rank - 1, 3));
-        x = values_make(w, count, w->rank, 3);
+    if (muster_worker_rank(w) > 0) {
+        MUSTER_TRY(muster_worker_recv(w, NULL, muster_worker_rank(w) - 1, 7, y));
+        MUSTER_TRY(values_expect(w, y, muster_worker_rank(w) - 1, 3));
+        x = values_make(w, count, muster_worker_rank(w), 3);
     }
-    if (w->rank < last) MUSTER_TRY(muster_worker_send(w, NULL, w->rank + 1, 7, x));
-    return values_expect(w, x, w->rank, 3); /* a send leaves its input alone */
+    if (muster_worker_rank(w) < last) MUSTER_TRY(muster_worker_send(w, NULL, muster_worker_rank(w) + 1, 7, x));
+    return values_expect(w, x, muster_worker_rank(w), 3); /* a send leaves its input alone */
 }
 
 static void test_a_chain_of_messages_of_every_size(void **state) {
@@ -29,12 +29,12 @@ static void test_a_chain_of_messages_of_every_size(void **state) {
 static muster_status pairs_task(muster_worker *w, void *argument) {
     (void)argument;
     muster_tensor y = values_make(w, 10, -1, 0);
-    for (int32_t from = 0; from < w->size; from++) {
-        for (int32_t to = 0; to < w->size; to++) {
+    for (int32_t from = 0; from < muster_worker_size(w); from++) {
+        for (int32_t to = 0; to < muster_worker_size(w); to++) {
             if (from == to) continue;
-            if (w->rank == from) MUSTER_TRY(muster_worker_send(w, NULL, to, from * 100 + to, values_make(w, 10, from, to)));
-            if (w->rank == to) MUSTER_TRY(muster_worker_recv(w, NULL, from, from * 100 + to, y));
-            if (w->rank == to) MUSTER_TRY(values_expect(w, y, from, to));
+            if (muster_worker_rank(w) == from) MUSTER_TRY(muster_worker_send(w, NULL, to, from * 100 + to, values_make(w, 10, from, to)));
+            if (muster_worker_rank(w) == to) MUSTER_TRY(muster_worker_recv(w, NULL, from, from * 100 + to, y));
+            if (muster_worker_rank(w) == to) MUSTER_TRY(values_expect(w, y, from, to));
         }
     }
     return MUSTER_OK;
@@ -51,9 +51,9 @@ static muster_status stream_task(muster_worker *w, void *argument) {
     (void)argument;
     muster_tensor x = values_make(w, 1, 0, 0);
     for (int32_t i = 0; i < 300; i++) {
-        if (w->rank == 1) MUSTER_TRY(muster_worker_send(w, NULL, 0, i % 3, values_make(w, 1, i, 0)));
-        if (w->rank == 0) MUSTER_TRY(muster_worker_recv(w, NULL, 1, i % 3, x));
-        if (w->rank == 0) MUSTER_TRY(values_expect(w, x, i, 0));
+        if (muster_worker_rank(w) == 1) MUSTER_TRY(muster_worker_send(w, NULL, 0, i % 3, values_make(w, 1, i, 0)));
+        if (muster_worker_rank(w) == 0) MUSTER_TRY(muster_worker_recv(w, NULL, 1, i % 3, x));
+        if (muster_worker_rank(w) == 0) MUSTER_TRY(values_expect(w, x, i, 0));
         if (i % 100 == 99) MUSTER_TRY(muster_worker_barrier(w, NULL));
         mst_worker_scratch_rewind(w);
         x = values_make(w, 1, 0, 0);
@@ -73,9 +73,9 @@ static muster_status dtypes_task(muster_worker *w, void *argument) {
     for (muster_dtype dtype = MUSTER_F16; dtype < MST_DTYPE_COUNT; dtype++) {
         int64_t count = 32 / muster_dtype_size(dtype);
         muster_tensor host = muster_tensor_make(dtype, (void *)bits, 1, &count), y = muster_worker_scratch(w, dtype, 1, &count);
-        if (w->rank == 0) MUSTER_TRY(muster_worker_send(w, NULL, 1, dtype, values_copy(w, host)));
-        if (w->rank == 1) MUSTER_TRY(muster_worker_recv(w, NULL, 0, dtype, y));
-        if (w->rank == 1) MUSTER_TRY(values_same(w, y, host));
+        if (muster_worker_rank(w) == 0) MUSTER_TRY(muster_worker_send(w, NULL, 1, dtype, values_copy(w, host)));
+        if (muster_worker_rank(w) == 1) MUSTER_TRY(muster_worker_recv(w, NULL, 0, dtype, y));
+        if (muster_worker_rank(w) == 1) MUSTER_TRY(values_same(w, y, host));
     }
     return MUSTER_OK;
 }
@@ -87,8 +87,8 @@ static void test_messages_of_every_dtype_arrive_bit_for_bit(void **state) {
 
 static muster_status largest_tag_task(muster_worker *w, void *argument) {
     (void)argument;
-    muster_tensor x = values_make(w, 3, w->rank, 1);
-    if (w->rank == 0) return muster_worker_send(w, NULL, 1, INT32_MAX, x);
+    muster_tensor x = values_make(w, 3, muster_worker_rank(w), 1);
+    if (muster_worker_rank(w) == 0) return muster_worker_send(w, NULL, 1, INT32_MAX, x);
     MUSTER_TRY(muster_worker_recv(w, NULL, 0, INT32_MAX, x));
     return values_expect(w, x, 0, 1);
 }
@@ -106,18 +106,19 @@ static muster_status overwritten_task(muster_worker *w, void *argument) {
     const int64_t count = 1000;
     muster_tensor busy = muster_worker_scratch(w, MUSTER_F32, 1, &count);
     for (int32_t i = 0; i < TIMES; i++) {
-        muster_tensor x = values_make(w, count, w->rank == 0 ? i : -1, 3), y = values_make(w, count, w->rank == 0 ? -i : -1, 5);
-        for (int32_t k = 0; w->rank == 1 && k < FILLS; k++) MUSTER_TRY(muster_fill(w, k, busy));
+        muster_tensor x = values_make(w, count, muster_worker_rank(w) == 0 ? i : -1, 3),
+                      y = values_make(w, count, muster_worker_rank(w) == 0 ? -i : -1, 5);
+        for (int32_t k = 0; muster_worker_rank(w) == 1 && k < FILLS; k++) MUSTER_TRY(muster_fill(w, k, busy));
         if (group) MUSTER_TRY(muster_worker_group_begin(w, NULL));
-        if (w->rank == 0) MUSTER_TRY(muster_worker_send(w, NULL, 1, 0, x));
-        if (w->rank == 0) MUSTER_TRY(muster_worker_send(w, NULL, 1, 1, y));
-        if (w->rank == 1) MUSTER_TRY(muster_worker_recv(w, NULL, 0, 0, x));
-        if (w->rank == 1) MUSTER_TRY(muster_worker_recv(w, NULL, 0, 1, y));
+        if (muster_worker_rank(w) == 0) MUSTER_TRY(muster_worker_send(w, NULL, 1, 0, x));
+        if (muster_worker_rank(w) == 0) MUSTER_TRY(muster_worker_send(w, NULL, 1, 1, y));
+        if (muster_worker_rank(w) == 1) MUSTER_TRY(muster_worker_recv(w, NULL, 0, 0, x));
+        if (muster_worker_rank(w) == 1) MUSTER_TRY(muster_worker_recv(w, NULL, 0, 1, y));
         if (group) MUSTER_TRY(muster_worker_group_end(w, NULL));
-        if (w->rank == 0) MUSTER_TRY(muster_fill(w, 77, x));
-        if (w->rank == 0) MUSTER_TRY(muster_fill(w, 77, y));
-        if (w->rank == 1) MUSTER_TRY(values_expect(w, x, i, 3));
-        if (w->rank == 1) MUSTER_TRY(values_expect(w, y, -i, 5));
+        if (muster_worker_rank(w) == 0) MUSTER_TRY(muster_fill(w, 77, x));
+        if (muster_worker_rank(w) == 0) MUSTER_TRY(muster_fill(w, 77, y));
+        if (muster_worker_rank(w) == 1) MUSTER_TRY(values_expect(w, x, i, 3));
+        if (muster_worker_rank(w) == 1) MUSTER_TRY(values_expect(w, y, -i, 5));
     }
     return MUSTER_OK;
 }
@@ -132,20 +133,20 @@ static void test_a_sent_tensor_may_be_overwritten_at_once(void **state) {
 static muster_status other_tag_task(muster_worker *w, void *argument) {
     (void)argument;
     muster_tensor x = values_make(w, 3, 0, 1);
-    return w->rank == 0 ? muster_worker_send(w, NULL, 1, 5, x) : muster_worker_recv(w, NULL, 0, 6, x);
+    return muster_worker_rank(w) == 0 ? muster_worker_send(w, NULL, 1, 5, x) : muster_worker_recv(w, NULL, 0, 6, x);
 }
 
 static muster_status other_count_task(muster_worker *w, void *argument) {
     (void)argument;
-    muster_tensor x = values_make(w, w->rank == 0 ? 3 : 4, 0, 1);
-    return w->rank == 0 ? muster_worker_send(w, NULL, 1, 5, x) : muster_worker_recv(w, NULL, 0, 5, x);
+    muster_tensor x = values_make(w, muster_worker_rank(w) == 0 ? 3 : 4, 0, 1);
+    return muster_worker_rank(w) == 0 ? muster_worker_send(w, NULL, 1, 5, x) : muster_worker_recv(w, NULL, 0, 5, x);
 }
 
 static muster_status other_dtype_task(muster_worker *w, void *argument) {
     (void)argument;
     int64_t count = 3;
     muster_tensor x = values_make(w, count, 0, 1), y = muster_worker_scratch(w, MUSTER_F64, 1, &count);
-    return w->rank == 0 ? muster_worker_send(w, NULL, 1, 5, x) : muster_worker_recv(w, NULL, 0, 5, y);
+    return muster_worker_rank(w) == 0 ? muster_worker_send(w, NULL, 1, 5, x) : muster_worker_recv(w, NULL, 0, 5, y);
 }
 
 static void test_a_message_with_another_tag_count_or_dtype_is_refused_at_once(void **state) {
@@ -161,13 +162,13 @@ static void test_a_message_with_another_tag_count_or_dtype_is_refused_at_once(vo
 static muster_status unsent_task(muster_worker *w, void *argument) {
     (void)argument;
     muster_tensor x = values_make(w, 3, 0, 1);
-    return w->rank == 1 ? muster_worker_recv(w, NULL, 0, 4, x) : MUSTER_OK;
+    return muster_worker_rank(w) == 1 ? muster_worker_recv(w, NULL, 0, 4, x) : MUSTER_OK;
 }
 
 static muster_status unreceived_task(muster_worker *w, void *argument) {
     (void)argument;
     muster_tensor x = values_make(w, 3, 0, 1);
-    return w->rank == 0 ? muster_worker_send(w, NULL, 1, 4, x) : MUSTER_OK;
+    return muster_worker_rank(w) == 0 ? muster_worker_send(w, NULL, 1, 4, x) : MUSTER_OK;
 }
 
 static void test_a_peer_that_returns_without_its_message_is_named_at_once(void **state) {
@@ -182,8 +183,8 @@ static void test_a_peer_that_returns_without_its_message_is_named_at_once(void *
 static muster_status cycle_task(muster_worker *w, void *argument) {
     (void)argument;
     muster_tensor x = values_make(w, 3, 0, 1);
-    MUSTER_TRY(muster_worker_send(w, NULL, (w->rank + 1) % w->size, 9, x));
-    return muster_worker_recv(w, NULL, (w->rank + w->size - 1) % w->size, 9, x);
+    MUSTER_TRY(muster_worker_send(w, NULL, (muster_worker_rank(w) + 1) % muster_worker_size(w), 9, x));
+    return muster_worker_recv(w, NULL, (muster_worker_rank(w) + muster_worker_size(w) - 1) % muster_worker_size(w), 9, x);
 }
 
 static void test_a_cycle_of_sends_ends_at_the_deadline(void **state) {

@@ -26,7 +26,7 @@ static muster_status write_numbers(muster_worker *w, muster_tensor to, const dou
 }
 
 static muster_status step(muster_worker *w, int32_t number, muster_tensor g, muster_tensor v, muster_tensor p, double *values, void *host) {
-    for (int64_t i = 0; i < g.shape[0]; i++) values[i] = gradient_at(w->rank, number, i);
+    for (int64_t i = 0; i < g.shape[0]; i++) values[i] = gradient_at(muster_worker_rank(w), number, i);
     MUSTER_TRY(write_numbers(w, g, values, host));
     return muster_worker_all_reduce_momentum(w, NULL, -0.5, g, 0.5, v, p);
 }
@@ -47,7 +47,7 @@ static muster_status train(muster_worker *w, void *argument) {
             double velocity = 0, parameter = 0;
             for (int32_t s = 0; s < STEPS; s++) {
                 double sum = 0;
-                for (int32_t r = 0; r < w->size; r++) sum += gradient_at(r, s, i);
+                for (int32_t r = 0; r < muster_worker_size(w); r++) sum += gradient_at(r, s, i);
                 velocity = 0.5 * velocity - 0.5 * sum;
                 parameter += velocity;
             }
@@ -89,7 +89,7 @@ static muster_status with_beta(muster_worker *w, double beta) {
 
 static muster_status different_betas(muster_worker *w, void *argument) {
     (void)argument;
-    return with_beta(w, w->rank == 0 ? 0.25 : 0.5);
+    return with_beta(w, muster_worker_rank(w) == 0 ? 0.25 : 0.5);
 }
 
 static void different_betas_are_found(void **state) {

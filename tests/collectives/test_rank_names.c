@@ -13,7 +13,7 @@ typedef muster_status (*part_body)(muster_worker *w, muster_communicator *part, 
 static muster_status in_part(muster_worker *w, void *argument) {
     part_body *body = argument;
     muster_communicator *part;
-    MUSTER_TRY(muster_worker_split(w, NULL, w->rank < 2 ? -1 : 0, -w->rank, &part));
+    MUSTER_TRY(muster_worker_split(w, NULL, muster_worker_rank(w) < 2 ? -1 : 0, -muster_worker_rank(w), &part));
     return part ? (*body)(w, part, muster_communicator_rank(part, w)) : MUSTER_OK;
 }
 
@@ -124,10 +124,10 @@ static void test_a_message_to_itself(void **state) {
 static muster_status told_task(muster_worker *w, void *argument) {
     char *told = argument;
     muster_communicator *part;
-    MUSTER_TRY(muster_worker_split(w, NULL, w->rank < 2 ? -1 : 0, -w->rank, &part));
-    if (w->rank == 0) return muster_fail(MUSTER_USER, "worker 0 fails");
-    while (w->rank == 2 && !mst_pool_aborted(w)) sched_yield(); /* else its return would be the failure */
-    if (w->rank != 3) return MUSTER_OK;
+    MUSTER_TRY(muster_worker_split(w, NULL, muster_worker_rank(w) < 2 ? -1 : 0, -muster_worker_rank(w), &part));
+    if (muster_worker_rank(w) == 0) return muster_fail(MUSTER_USER, "worker 0 fails");
+    while (muster_worker_rank(w) == 2 && !mst_pool_aborted(w)) sched_yield(); /* else its return would be the failure */
+    if (muster_worker_rank(w) != 3) return MUSTER_OK;
     muster_status status = muster_worker_barrier(w, part);
     mst_error_save(told);
     return status;

@@ -47,10 +47,10 @@ static muster_status pass_on(muster_worker *w, int32_t arrays, int32_t ndim) {
     static const int64_t shape[] = {50, 20, 5, 3}; /* arrays of a tuple differ by one row */
     for (int32_t a = 0; a < arrays; a++) {
         int64_t own[4] = {shape[0] - a, shape[1], shape[2], shape[3]};
-        muster_tensor x = shaped(w, ndim, own, w->rank), y = shaped(w, ndim, own, -1);
-        if (w->rank > 0) MUSTER_TRY(muster_worker_recv(w, NULL, w->rank - 1, a, y));
-        if (w->rank > 0) MUSTER_TRY(is_filled(w, y, (float)(w->rank - 1)));
-        if (w->rank < w->size - 1) MUSTER_TRY(muster_worker_send(w, NULL, w->rank + 1, a, x));
+        muster_tensor x = shaped(w, ndim, own, muster_worker_rank(w)), y = shaped(w, ndim, own, -1);
+        if (muster_worker_rank(w) > 0) MUSTER_TRY(muster_worker_recv(w, NULL, muster_worker_rank(w) - 1, a, y));
+        if (muster_worker_rank(w) > 0) MUSTER_TRY(is_filled(w, y, (float)(muster_worker_rank(w) - 1)));
+        if (muster_worker_rank(w) < muster_worker_size(w) - 1) MUSTER_TRY(muster_worker_send(w, NULL, muster_worker_rank(w) + 1, a, x));
     }
     return MUSTER_OK;
 }
@@ -73,7 +73,9 @@ static void test_a_chain_of_arrays_of_every_rank_and_of_tuples(void **state) {
 static muster_status arange_sum(muster_worker *w, muster_dtype dtype, int64_t n) {
     double start[32], wanted[32];
     char in[256], out[256];
-    for (int64_t i = 0; i < n; i++) start[i] = (double)(i + w->rank), wanted[i] = (double)(i * w->size + sum_of_ranks(w->size));
+    for (int64_t i = 0; i < n; i++)
+        start[i] = (double)(i + muster_worker_rank(w)),
+        wanted[i] = (double)(i * muster_worker_size(w) + sum_of_ranks(muster_worker_size(w)));
     mst_convert(dtype, in, MUSTER_F64, start, n);
     mst_convert(dtype, out, MUSTER_F64, wanted, n);
     muster_tensor x = values_copy(w, muster_tensor_make(dtype, in, 1, &n));
@@ -91,7 +93,7 @@ static muster_status arange_task(muster_worker *w, void *argument) {
     }
     muster_tensor one = shaped(w, 0, NULL, 1); /* no axes: 1 gives P */
     MUSTER_TRY(muster_worker_all_reduce(w, NULL, MUSTER_SUM, one, one));
-    return is_filled(w, one, (float)w->size);
+    return is_filled(w, one, (float)muster_worker_size(w));
 }
 
 static void test_sums_of_ranges(void **state) {
@@ -102,14 +104,15 @@ static void test_sums_of_ranges(void **state) {
 /* Rank r sends its row r of arange(4 P) as (P, 4) to all: all receive all rows, in order. */
 static muster_status rows_task(muster_worker *w, void *argument) {
     (void)argument;
-    int64_t n = w->size, sent[16], received[16], total = 0;
+    int64_t n = muster_worker_size(w), sent[16], received[16], total = 0;
     muster_tensor x = values_make(w, 4 * n, -1, 0), y = values_make(w, 4 * n, -1, 0);
-    for (int64_t r = 0; r < n; r++) MUSTER_TRY(muster_copy(w, values_make(w, 4, 4 * w->rank, 1), muster_tensor_slice(x, 4 * r, 4 * r + 4)));
+    for (int64_t r = 0; r < n; r++)
+        MUSTER_TRY(muster_copy(w, values_make(w, 4, 4 * muster_worker_rank(w), 1), muster_tensor_slice(x, 4 * r, 4 * r + 4)));
     MUSTER_TRY(muster_worker_all_to_all(w, NULL, x, y));
     MUSTER_TRY(values_expect(w, y, 0, 1));
     /* Rank r sends (r, i) elements to rank i: none at all among them. */
-    for (int64_t r = 0; r < n; r++) sent[r] = w->rank * r, total += received[r] = r * w->rank;
-    muster_tensor a = values_make(w, total, w->rank, 0), b = values_make(w, total, -1, 0);
+    for (int64_t r = 0; r < n; r++) sent[r] = muster_worker_rank(w) * r, total += received[r] = r * muster_worker_rank(w);
+    muster_tensor a = values_make(w, total, muster_worker_rank(w), 0), b = values_make(w, total, -1, 0);
     MUSTER_TRY(muster_worker_all_to_all_uneven(w, NULL, a, sent, b, received));
     for (int64_t r = 0, at = 0; r < n; at += received[r++]) MUSTER_TRY(values_expect_part(w, b, at, at + received[r], r, 0));
     return MUSTER_OK;
@@ -124,16 +127,17 @@ static void test_all_to_all_of_rows_and_of_empty_parts(void **state) {
 static muster_status unequal_task(muster_worker *w, void *argument) {
     (void)argument;
     for (int square = 0; square < 2; square++) {
-        int64_t total = 0, own = (w->rank + 1) * (square ? w->rank + 1 : 10);
-        for (int64_t r = 0; r < w->size; r++) total += (r + 1) * (square ? r + 1 : 10);
-        muster_tensor x = values_make(w, own, w->rank, 0), all = values_make(w, total, -1, 0), at_root = values_make(w, total, -1, 0);
-        int32_t root = w->size - 1;
+        int64_t total = 0, own = (muster_worker_rank(w) + 1) * (square ? muster_worker_rank(w) + 1 : 10);
+        for (int64_t r = 0; r < muster_worker_size(w); r++) total += (r + 1) * (square ? r + 1 : 10);
+        muster_tensor x = values_make(w, own, muster_worker_rank(w), 0), all = values_make(w, total, -1, 0),
+                      at_root = values_make(w, total, -1, 0);
+        int32_t root = muster_worker_size(w) - 1;
         MUSTER_TRY(muster_worker_all_gather(w, NULL, x, all));
-        MUSTER_TRY(muster_worker_gather(w, NULL, root, x, w->rank == root ? at_root : muster_tensor_none()));
-        for (int64_t r = 0, at = 0, end; r < w->size; at = end, r++) {
+        MUSTER_TRY(muster_worker_gather(w, NULL, root, x, muster_worker_rank(w) == root ? at_root : muster_tensor_none()));
+        for (int64_t r = 0, at = 0, end; r < muster_worker_size(w); at = end, r++) {
             end = at + (r + 1) * (square ? r + 1 : 10);
             MUSTER_TRY(values_expect_part(w, all, at, end, r, 0));
-            if (w->rank == root) MUSTER_TRY(values_expect_part(w, at_root, at, end, r, 0));
+            if (muster_worker_rank(w) == root) MUSTER_TRY(values_expect_part(w, at_root, at, end, r, 0));
         }
     }
     return MUSTER_OK;
@@ -148,12 +152,12 @@ static muster_tensor number(muster_worker *w, int64_t value) { return muster_ten
 
 static muster_status rooted_task(muster_worker *w, void *argument) {
     (void)argument;
-    int64_t n = w->size;
-    for (int32_t root = 0; root < w->size; root++) {
-        bool own = w->rank == root;
+    int64_t n = muster_worker_size(w);
+    for (int32_t root = 0; root < muster_worker_size(w); root++) {
+        bool own = muster_worker_rank(w) == root;
         muster_tensor none = muster_tensor_none(), all = values_make(w, n, -1, 0), range = values_make(w, 4, own ? 0 : -1, own),
                       answer = number(w, own ? 42 : -1);
-        MUSTER_TRY(muster_worker_gather(w, NULL, root, number(w, w->rank), own ? all : none));
+        MUSTER_TRY(muster_worker_gather(w, NULL, root, number(w, muster_worker_rank(w)), own ? all : none));
         MUSTER_TRY(values_expect(w, all, own ? 0 : -1, own)); /* nothing on the others */
         MUSTER_TRY(muster_worker_broadcast(w, NULL, root, range, range));
         MUSTER_TRY(values_expect(w, range, 0, 1));
@@ -161,7 +165,7 @@ static muster_status rooted_task(muster_worker *w, void *argument) {
         MUSTER_TRY(values_expect(w, answer, 42, 0));
         muster_tensor rows = own ? values_make(w, 3 * n, 0, 1) : none, row = values_make(w, 3, -1, 0), scalar = number(w, -1);
         MUSTER_TRY(muster_worker_scatter(w, NULL, root, rows, row));
-        MUSTER_TRY(values_expect(w, row, 3 * w->rank, 1));
+        MUSTER_TRY(values_expect(w, row, 3 * muster_worker_rank(w), 1));
         MUSTER_TRY(muster_worker_scatter(w, NULL, root, own ? values_make(w, n, 42, 0) : none, scalar));
         MUSTER_TRY(values_expect(w, scalar, 42, 0));
     }
@@ -183,10 +187,10 @@ static muster_status strided_task(muster_worker *w, void *argument) {
     middle.shape[0] = 3, middle.shape[1] = 2;
     middle.strides[0] = 6, middle.strides[1] = 1;
     middle.byte_offset += 2 * 8;
-    int32_t peer = 1 - w->rank;
+    int32_t peer = 1 - muster_worker_rank(w);
     VALUES_REFUSED(muster_worker_send(w, NULL, peer, 0, middle), MUSTER_UNSUPPORTED,
                    "muster_worker_send: input: expected a contiguous tensor, received a strided one");
-    if (w->rank == 0) {
+    if (muster_worker_rank(w) == 0) {
         MUSTER_TRY(muster_copy(w, middle, packed));
         return muster_worker_send(w, NULL, peer, 0, packed);
     }
@@ -203,12 +207,12 @@ static void test_a_slice_that_is_not_contiguous(void **state) {
 static muster_status split_task(muster_worker *w, void *argument) {
     (void)argument;
     muster_communicator *part;
-    int32_t color = w->rank % 2, size = (w->size + 1 - color) / 2;
-    MUSTER_TRY(muster_worker_split(w, NULL, color, -w->rank, &part));
+    int32_t color = muster_worker_rank(w) % 2, size = (muster_worker_size(w) + 1 - color) / 2;
+    MUSTER_TRY(muster_worker_split(w, NULL, color, -muster_worker_rank(w), &part));
     VALUES_REQUIRE(muster_communicator_size(part) == size);
-    VALUES_REQUIRE(muster_communicator_rank(part, w) == size - 1 - w->rank / 2);
-    muster_tensor x = values_make(w, 3, w->rank, 0), order = values_make(w, size, -1, 0);
-    MUSTER_TRY(muster_worker_all_gather(w, part, number(w, w->rank), order));
+    VALUES_REQUIRE(muster_communicator_rank(part, w) == size - 1 - muster_worker_rank(w) / 2);
+    muster_tensor x = values_make(w, 3, muster_worker_rank(w), 0), order = values_make(w, size, -1, 0);
+    MUSTER_TRY(muster_worker_all_gather(w, part, number(w, muster_worker_rank(w)), order));
     MUSTER_TRY(values_expect(w, order, 2 * (size - 1) + color, -2));
     MUSTER_TRY(muster_worker_all_reduce(w, part, MUSTER_SUM, x, x));
     MUSTER_TRY(values_expect(w, x, 2 * sum_of_ranks(size) + (int64_t)size * color, 0));
@@ -229,18 +233,19 @@ typedef struct hierarchy {
 
 static muster_status hierarchy_task(muster_worker *w, void *argument) {
     const hierarchy *h = argument;
-    int64_t begin = h->count * (w->rank % h->inner) / h->inner, end = h->count * (w->rank % h->inner + 1) / h->inner;
+    int64_t begin = h->count * (muster_worker_rank(w) % h->inner) / h->inner,
+            end = h->count * (muster_worker_rank(w) % h->inner + 1) / h->inner;
     muster_communicator *inside, *between;
-    MUSTER_TRY(muster_worker_split(w, NULL, w->rank / h->inner, w->rank, &inside));
-    MUSTER_TRY(muster_worker_split(w, NULL, w->rank % h->inner, w->rank, &between));
-    muster_tensor x = values_make(w, h->count, w->rank, 1), y = values_make(w, h->count, w->rank, 1),
+    MUSTER_TRY(muster_worker_split(w, NULL, muster_worker_rank(w) / h->inner, muster_worker_rank(w), &inside));
+    MUSTER_TRY(muster_worker_split(w, NULL, muster_worker_rank(w) % h->inner, muster_worker_rank(w), &between));
+    muster_tensor x = values_make(w, h->count, muster_worker_rank(w), 1), y = values_make(w, h->count, muster_worker_rank(w), 1),
                   own = muster_tensor_slice(y, begin, end);
     MUSTER_TRY(muster_worker_all_reduce(w, NULL, MUSTER_SUM, x, x));
     MUSTER_TRY(muster_worker_reduce_scatter(w, inside, MUSTER_SUM, y, own));
     MUSTER_TRY(muster_worker_all_reduce(w, between, MUSTER_SUM, own, own));
     MUSTER_TRY(muster_worker_all_gather(w, inside, own, y));
-    MUSTER_TRY(values_expect(w, x, sum_of_ranks(w->size), w->size));
-    MUSTER_TRY(values_expect(w, y, sum_of_ranks(w->size), w->size));
+    MUSTER_TRY(values_expect(w, x, sum_of_ranks(muster_worker_size(w)), muster_worker_size(w)));
+    MUSTER_TRY(values_expect(w, y, sum_of_ranks(muster_worker_size(w)), muster_worker_size(w)));
     MUSTER_TRY(muster_worker_release(w, inside));
     return muster_worker_release(w, between);
 }
@@ -272,7 +277,8 @@ static muster_status all_are(muster_worker *w, muster_tensor t, double value) {
         MUSTER_TRY(muster_reduce(w, op, t, -1, one));
         MUSTER_TRY(muster_worker_read(w, one, muster_tensor_make(t.dtype, found, 0, NULL)));
         mst_convert(MUSTER_F64, &received, t.dtype, found, 1);
-        if (received != value) return mst_error(MUSTER_USER, "rank %d: expected %g everywhere, received %g", w->rank, value, received);
+        if (received != value)
+            return mst_error(MUSTER_USER, "rank %d: expected %g everywhere, received %g", muster_worker_rank(w), value, received);
     }
     return MUSTER_OK;
 }
@@ -281,9 +287,10 @@ static muster_status all_are(muster_worker *w, muster_tensor t, double value) {
  * inputs stay. */
 static muster_status filled_task(muster_worker *w, void *argument) {
     const filled *f = argument;
-    double sum = (double)sum_of_ranks(w->size);
-    int32_t last = w->size - 1, right = (w->rank + 1) % w->size, left = (w->rank + last) % w->size;
-    muster_tensor x = fill_with(w, f, w->rank), y = fill_with(w, f, -1);
+    double sum = (double)sum_of_ranks(muster_worker_size(w));
+    int32_t last = muster_worker_size(w) - 1, right = (muster_worker_rank(w) + 1) % muster_worker_size(w),
+            left = (muster_worker_rank(w) + last) % muster_worker_size(w);
+    muster_tensor x = fill_with(w, f, muster_worker_rank(w)), y = fill_with(w, f, -1);
     MUSTER_TRY(muster_worker_all_reduce(w, NULL, MUSTER_SUM, x, y));
     MUSTER_TRY(all_are(w, y, sum));
     MUSTER_TRY(muster_worker_reduce(w, NULL, MUSTER_SUM, 0, x, y));
@@ -295,13 +302,13 @@ static muster_status filled_task(muster_worker *w, void *argument) {
     MUSTER_TRY(muster_worker_recv(w, NULL, left, 0, y));
     MUSTER_TRY(muster_worker_group_end(w, NULL));
     MUSTER_TRY(all_are(w, y, left));
-    MUSTER_TRY(all_are(w, x, w->rank));
+    MUSTER_TRY(all_are(w, x, muster_worker_rank(w)));
     MUSTER_TRY(muster_worker_broadcast(w, NULL, last, x, x));
     MUSTER_TRY(all_are(w, x, last));
-    MUSTER_TRY(muster_fill(w, w->rank, x));
+    MUSTER_TRY(muster_fill(w, muster_worker_rank(w), x));
     MUSTER_TRY(muster_worker_reduce(w, NULL, MUSTER_SUM, 0, x, x));
-    MUSTER_TRY(all_are(w, x, w->rank == 0 ? sum : w->rank));
-    MUSTER_TRY(muster_fill(w, w->rank, x));
+    MUSTER_TRY(all_are(w, x, muster_worker_rank(w) == 0 ? sum : muster_worker_rank(w)));
+    MUSTER_TRY(muster_fill(w, muster_worker_rank(w), x));
     MUSTER_TRY(muster_worker_all_reduce(w, NULL, MUSTER_SUM, x, x));
     return all_are(w, x, sum);
 }
@@ -333,7 +340,7 @@ static void test_filled_with_the_rank(void **state) {
 static muster_status filled_small_task(muster_worker *w, void *argument) {
     (void)argument;
     for (muster_dtype dtype = MUSTER_F32; dtype <= MUSTER_I64; dtype++) {
-        filled f = {dtype, 1000 + w->size};
+        filled f = {dtype, 1000 + muster_worker_size(w)};
         MUSTER_TRY(filled_task(w, &f));
     }
     return MUSTER_OK;
@@ -348,7 +355,7 @@ static void test_filled_with_the_rank_on_every_number_of_ranks(void **state) {
 static muster_status twelve_task(muster_worker *w, void *argument) {
     (void)argument;
     static const int64_t all[] = {0, 0, 0, 1, 1, 1, 1, 2, 2, 2, 2, 2};
-    muster_tensor x = values_make(w, 3 + w->rank, w->rank, 0), y = values_make(w, 12, -1, 0);
+    muster_tensor x = values_make(w, 3 + muster_worker_rank(w), muster_worker_rank(w), 0), y = values_make(w, 12, -1, 0);
     MUSTER_TRY(muster_worker_all_gather(w, NULL, x, y));
     return values_same(w, y, muster_i64(all, 12));
 }
@@ -363,22 +370,23 @@ static void test_all_gather_of_three_four_and_five(void **state) {
 /* 9 elements on 8 ranks: equal segments would leave some ranks without elements. */
 static muster_status nine_task(muster_worker *w, void *argument) {
     (void)argument;
-    muster_tensor x = values_make(w, 9, w->rank * 10, 1);
+    muster_tensor x = values_make(w, 9, muster_worker_rank(w) * 10, 1);
     MUSTER_TRY(muster_worker_all_reduce(w, NULL, MUSTER_SUM, x, x));
-    return values_expect(w, x, 10 * sum_of_ranks(w->size), w->size);
+    return values_expect(w, x, 10 * sum_of_ranks(muster_worker_size(w)), muster_worker_size(w));
 }
 
 /* A matrix of 24 x 128: its rows dealt out, and gathered again. */
 static muster_status round_trip_task(muster_worker *w, void *argument) {
     (void)argument;
-    int64_t first = 24 * w->rank / w->size * 128, end = 24 * (w->rank + 1) / w->size * 128;
-    muster_tensor none = muster_tensor_none(), whole = w->rank == 0 ? values_make(w, 24 * 128, 0, 1) : none,
+    int64_t first = 24 * muster_worker_rank(w) / muster_worker_size(w) * 128,
+            end = 24 * (muster_worker_rank(w) + 1) / muster_worker_size(w) * 128;
+    muster_tensor none = muster_tensor_none(), whole = muster_worker_rank(w) == 0 ? values_make(w, 24 * 128, 0, 1) : none,
                   back = values_make(w, 24 * 128, -1, 0);
     muster_tensor own = values_make(w, end - first, -1, 0);
     MUSTER_TRY(muster_worker_scatter(w, NULL, 0, whole, own));
     MUSTER_TRY(values_expect(w, own, first, 1));
-    MUSTER_TRY(muster_worker_gather(w, NULL, 0, own, w->rank == 0 ? back : none));
-    if (w->rank == 0) MUSTER_TRY(values_expect(w, back, 0, 1));
+    MUSTER_TRY(muster_worker_gather(w, NULL, 0, own, muster_worker_rank(w) == 0 ? back : none));
+    if (muster_worker_rank(w) == 0) MUSTER_TRY(values_expect(w, back, 0, 1));
     MUSTER_TRY(muster_worker_all_gather(w, NULL, own, back));
     return values_expect(w, back, 0, 1);
 }

@@ -18,10 +18,10 @@ static muster_status one_color_task(muster_worker *w, void *argument) {
     (void)argument;
     muster_communicator *part = NULL;
     MUSTER_TRY(muster_worker_split(w, NULL, 3, 0, &part)); /* equal keys: the old order */
-    VALUES_REQUIRE(muster_communicator_size(part) == w->size);
-    VALUES_REQUIRE(muster_communicator_rank(part, w) == w->rank);
+    VALUES_REQUIRE(muster_communicator_size(part) == muster_worker_size(w));
+    VALUES_REQUIRE(muster_communicator_rank(part, w) == muster_worker_rank(w));
     VALUES_REQUIRE(part != muster_worker_communicator(w));
-    MUSTER_TRY(sum_is(w, part, w->rank, sum_of_ranks(w->size)));
+    MUSTER_TRY(sum_is(w, part, muster_worker_rank(w), sum_of_ranks(muster_worker_size(w))));
     return muster_worker_release(w, part);
 }
 
@@ -32,11 +32,11 @@ static void test_one_color_and_equal_keys_keep_the_ranks(void **state) {
 
 static muster_status reversed_task(muster_worker *w, void *argument) {
     (void)argument;
-    int64_t n = w->size;
+    int64_t n = muster_worker_size(w);
     muster_communicator *part = NULL;
-    muster_tensor all = values_make(w, n, -1, 0), own = values_make(w, 1, w->rank, 0);
-    MUSTER_TRY(muster_worker_split(w, NULL, 0, -w->rank, &part));
-    VALUES_REQUIRE(muster_communicator_rank(part, w) == n - 1 - w->rank);
+    muster_tensor all = values_make(w, n, -1, 0), own = values_make(w, 1, muster_worker_rank(w), 0);
+    MUSTER_TRY(muster_worker_split(w, NULL, 0, -muster_worker_rank(w), &part));
+    VALUES_REQUIRE(muster_communicator_rank(part, w) == n - 1 - muster_worker_rank(w));
     MUSTER_TRY(muster_worker_all_gather(w, part, own, all)); /* in the order of the part */
     MUSTER_TRY(values_expect(w, all, n - 1, -1));
     MUSTER_TRY(muster_worker_broadcast(w, part, 0, all, all));
@@ -55,8 +55,8 @@ static muster_status mixed_keys_task(muster_worker *w, void *argument) {
     (void)argument;
     static const int32_t keys[9] = {5, INT32_MAX, -1, 5, INT32_MIN, 0, 5, INT32_MIN, INT32_MAX}, order[9] = {4, 7, 2, 5, 0, 3, 6, 1, 8};
     muster_communicator *part = NULL;
-    MUSTER_TRY(muster_worker_split(w, NULL, INT32_MAX, keys[w->rank], &part));
-    VALUES_REQUIRE(order[muster_communicator_rank(part, w)] == w->rank);
+    MUSTER_TRY(muster_worker_split(w, NULL, INT32_MAX, keys[muster_worker_rank(w)], &part));
+    VALUES_REQUIRE(order[muster_communicator_rank(part, w)] == muster_worker_rank(w));
     return muster_worker_release(w, part);
 }
 
@@ -66,16 +66,16 @@ static void test_equal_keys_keep_the_old_order_among_others(void **state) {
 }
 
 static muster_status colors_task(muster_worker *w, void *argument) {
-    int32_t colors = *(int32_t *)argument, color = w->rank % colors;
+    int32_t colors = *(int32_t *)argument, color = muster_worker_rank(w) % colors;
     muster_communicator *part = NULL;
-    MUSTER_TRY(muster_worker_split(w, NULL, color, w->rank, &part));
+    MUSTER_TRY(muster_worker_split(w, NULL, color, muster_worker_rank(w), &part));
     int64_t members = 0, sum = 0;
-    for (int32_t r = color; r < w->size; r += colors, members++) sum += r;
+    for (int32_t r = color; r < muster_worker_size(w); r += colors, members++) sum += r;
     VALUES_REQUIRE(muster_communicator_size(part) == members);
-    VALUES_REQUIRE(muster_communicator_rank(part, w) == w->rank / colors);
-    for (int i = 0; i < 20; i++) MUSTER_TRY(sum_is(w, part, w->rank, sum));
+    VALUES_REQUIRE(muster_communicator_rank(part, w) == muster_worker_rank(w) / colors);
+    for (int i = 0; i < 20; i++) MUSTER_TRY(sum_is(w, part, muster_worker_rank(w), sum));
     MUSTER_TRY(muster_worker_barrier(w, part));
-    MUSTER_TRY(sum_is(w, NULL, w->rank, sum_of_ranks(w->size)));
+    MUSTER_TRY(sum_is(w, NULL, muster_worker_rank(w), sum_of_ranks(muster_worker_size(w))));
     return muster_worker_release(w, part);
 }
 
@@ -87,9 +87,9 @@ static void test_parts_work_side_by_side(void **state) {
 static muster_status each_alone_task(muster_worker *w, void *argument) {
     (void)argument;
     muster_communicator *part = NULL;
-    MUSTER_TRY(muster_worker_split(w, NULL, w->rank, 0, &part));
+    MUSTER_TRY(muster_worker_split(w, NULL, muster_worker_rank(w), 0, &part));
     VALUES_REQUIRE(muster_communicator_size(part) == 1 && muster_communicator_rank(part, w) == 0);
-    MUSTER_TRY(sum_is(w, part, w->rank, w->rank));
+    MUSTER_TRY(sum_is(w, part, muster_worker_rank(w), muster_worker_rank(w)));
     MUSTER_TRY(muster_worker_barrier(w, part));
     return muster_worker_release(w, part);
 }
@@ -102,15 +102,15 @@ static void test_a_color_for_each_rank(void **state) {
 static muster_status negative_task(muster_worker *w, void *argument) {
     int32_t joined = *(int32_t *)argument; /* ranks below it join */
     muster_communicator *part = (muster_communicator *)w;
-    MUSTER_TRY(muster_worker_split(w, NULL, w->rank < joined ? 0 : w->rank % 2 ? -1 : INT32_MIN, 0, &part));
-    if (w->rank < joined) {
+    MUSTER_TRY(muster_worker_split(w, NULL, muster_worker_rank(w) < joined ? 0 : muster_worker_rank(w) % 2 ? -1 : INT32_MIN, 0, &part));
+    if (muster_worker_rank(w) < joined) {
         VALUES_REQUIRE(muster_communicator_size(part) == joined);
         MUSTER_TRY(sum_is(w, part, 1, joined));
     } else {
         VALUES_REQUIRE(part == NULL);
     }
     MUSTER_TRY(muster_worker_release(w, part)); /* NULL is accepted */
-    return sum_is(w, NULL, 1, w->size);
+    return sum_is(w, NULL, 1, muster_worker_size(w));
 }
 
 static void test_a_negative_color_joins_nothing(void **state) {
@@ -122,10 +122,10 @@ static void test_a_negative_color_joins_nothing(void **state) {
 
 static muster_status outside_task(muster_worker *w, void *argument) {
     muster_communicator **shared = argument, *part = NULL;
-    MUSTER_TRY(muster_worker_split(w, NULL, w->rank == 0 ? -1 : 0, 0, &part));
-    if (w->rank == 1) *shared = part;
+    MUSTER_TRY(muster_worker_split(w, NULL, muster_worker_rank(w) == 0 ? -1 : 0, 0, &part));
+    if (muster_worker_rank(w) == 1) *shared = part;
     MUSTER_TRY(muster_worker_barrier(w, NULL));
-    if (w->rank == 0) {
+    if (muster_worker_rank(w) == 0) {
         VALUES_REQUIRE(muster_communicator_rank(*shared, w) == -1);
         VALUES_REFUSED(muster_worker_barrier(w, *shared), MUSTER_INVALID_ARGUMENT,
                        "muster_worker_barrier: communicator: expected one of which worker 0 is a member, received another");
@@ -146,18 +146,18 @@ static muster_status halves_task(muster_worker *w, void *argument) {
     (void)argument;
     muster_communicator *parts[8] = {NULL}, *whole = NULL;
     int32_t depth = 0;
-    for (int32_t size = w->size, first = 0; size > 1; depth++) { /* halves of halves, until each is alone */
+    for (int32_t size = muster_worker_size(w), first = 0; size > 1; depth++) { /* halves of halves, until each is alone */
         int32_t middle = size / 2;
-        bool upper = w->rank - first >= middle;
-        MUSTER_TRY(muster_worker_split(w, whole, upper, w->rank, &parts[depth]));
+        bool upper = muster_worker_rank(w) - first >= middle;
+        MUSTER_TRY(muster_worker_split(w, whole, upper, muster_worker_rank(w), &parts[depth]));
         whole = parts[depth];
         first += upper ? middle : 0;
         size = upper ? size - middle : middle;
-        VALUES_REQUIRE(muster_communicator_size(whole) == size && muster_communicator_rank(whole, w) == w->rank - first);
-        MUSTER_TRY(sum_is(w, whole, w->rank, (int64_t)size * first + sum_of_ranks(size)));
+        VALUES_REQUIRE(muster_communicator_size(whole) == size && muster_communicator_rank(whole, w) == muster_worker_rank(w) - first);
+        MUSTER_TRY(sum_is(w, whole, muster_worker_rank(w), (int64_t)size * first + sum_of_ranks(size)));
     }
     for (int32_t i = 0; i < depth; i++) MUSTER_TRY(muster_worker_release(w, parts[i])); /* the larger ones first */
-    return sum_is(w, NULL, 1, w->size);
+    return sum_is(w, NULL, 1, muster_worker_size(w));
 }
 
 static void test_parts_of_parts(void **state) {
@@ -168,8 +168,8 @@ static void test_parts_of_parts(void **state) {
 static muster_status outlives_task(muster_worker *w, void *argument) {
     (void)argument;
     muster_communicator *whole = NULL, *part = NULL;
-    MUSTER_TRY(muster_worker_split(w, NULL, 0, -w->rank, &whole));
-    MUSTER_TRY(muster_worker_split(w, whole, w->rank % 2, 0, &part));
+    MUSTER_TRY(muster_worker_split(w, NULL, 0, -muster_worker_rank(w), &whole));
+    MUSTER_TRY(muster_worker_split(w, whole, muster_worker_rank(w) % 2, 0, &part));
     MUSTER_TRY(muster_worker_release(w, whole)); /* the part does not need it */
     int32_t size = muster_communicator_size(part);
     MUSTER_TRY(sum_is(w, part, 1, size));
@@ -191,17 +191,17 @@ typedef struct mesh {
  * all. */
 static muster_status mesh_task(muster_worker *w, void *argument) {
     const mesh *m = argument;
-    int32_t i = w->rank / m->columns, j = w->rank % m->columns;
+    int32_t i = muster_worker_rank(w) / m->columns, j = muster_worker_rank(w) % m->columns;
     muster_communicator *row = NULL, *column = NULL;
     MUSTER_TRY(muster_worker_split(w, NULL, i, j, &row));
     MUSTER_TRY(muster_worker_split(w, NULL, j, i, &column));
     VALUES_REQUIRE(muster_communicator_size(row) == m->columns && muster_communicator_rank(row, w) == j);
     VALUES_REQUIRE(muster_communicator_size(column) == m->rows && muster_communicator_rank(column, w) == i);
-    muster_tensor x = values_make(w, 1000, w->rank, 1);
+    muster_tensor x = values_make(w, 1000, muster_worker_rank(w), 1);
     MUSTER_TRY(muster_worker_all_reduce(w, row, MUSTER_SUM, x, x));
     MUSTER_TRY(values_expect(w, x, (int64_t)i * m->columns * m->columns + sum_of_ranks(m->columns), m->columns));
     MUSTER_TRY(muster_worker_all_reduce(w, column, MUSTER_SUM, x, x));
-    MUSTER_TRY(values_expect(w, x, sum_of_ranks(w->size), w->size));
+    MUSTER_TRY(values_expect(w, x, sum_of_ranks(muster_worker_size(w)), muster_worker_size(w)));
     MUSTER_TRY(sum_is(w, column, j, (int64_t)j * m->rows));
     MUSTER_TRY(muster_worker_release(w, column));
     return muster_worker_release(w, row);
@@ -217,26 +217,26 @@ static void test_rows_and_columns_of_a_mesh(void **state) {
 
 static muster_status make_task(muster_worker *w, void *argument) {
     muster_communicator **parts = argument;
-    return muster_worker_split(w, NULL, w->rank % 2, -w->rank, &parts[w->rank]);
+    return muster_worker_split(w, NULL, muster_worker_rank(w) % 2, -muster_worker_rank(w), &parts[muster_worker_rank(w)]);
 }
 
 static muster_status use_task(muster_worker *w, void *argument) {
     muster_communicator **parts = argument;
     int64_t members = 0, sum = 0;
-    for (int32_t r = w->rank % 2; r < w->size; r += 2, members++) sum += r;
-    VALUES_REQUIRE(muster_communicator_size(parts[w->rank]) == members);
-    return sum_is(w, parts[w->rank], w->rank, sum);
+    for (int32_t r = muster_worker_rank(w) % 2; r < muster_worker_size(w); r += 2, members++) sum += r;
+    VALUES_REQUIRE(muster_communicator_size(parts[muster_worker_rank(w)]) == members);
+    return sum_is(w, parts[muster_worker_rank(w)], muster_worker_rank(w), sum);
 }
 
 static muster_status fail_task(muster_worker *w, void *argument) {
     muster_communicator **parts = argument;
-    if (w->rank == w->size - 1) return muster_fail(MUSTER_USER, "the last one fails");
-    return muster_worker_barrier(w, parts[w->rank]);
+    if (muster_worker_rank(w) == muster_worker_size(w) - 1) return muster_fail(MUSTER_USER, "the last one fails");
+    return muster_worker_barrier(w, parts[muster_worker_rank(w)]);
 }
 
 static muster_status release_task(muster_worker *w, void *argument) {
     muster_communicator **parts = argument;
-    return muster_worker_release(w, parts[w->rank]);
+    return muster_worker_release(w, parts[muster_worker_rank(w)]);
 }
 
 static void test_a_part_is_used_in_later_calls_also_after_a_failed_one(void **state) {
@@ -297,8 +297,8 @@ static void test_what_is_not_released_ends_with_the_communicator_of_all(void **s
 }
 
 static muster_status released_task(muster_worker *w, void *argument) {
-    muster_communicator **parts = argument, *part = parts[w->rank];
-    if (w->rank == 0) { /* which is rank 1 of the part */
+    muster_communicator **parts = argument, *part = parts[muster_worker_rank(w)];
+    if (muster_worker_rank(w) == 0) { /* which is rank 1 of the part */
         MUSTER_TRY(muster_worker_release(w, part));
         VALUES_REFUSED(muster_worker_release(w, part), MUSTER_BAD_STATE,
                        "muster_worker_release: communicator: rank 1 (worker 0) has released it");
@@ -307,7 +307,7 @@ static muster_status released_task(muster_worker *w, void *argument) {
         VALUES_REFUSED(muster_worker_group_begin(w, part), MUSTER_BAD_STATE, "rank 1 (worker 0) has released it");
     }
     MUSTER_TRY(muster_worker_barrier(w, NULL)); /* the others still hold it */
-    return w->rank == 0 ? MUSTER_OK : muster_worker_release(w, part);
+    return muster_worker_rank(w) == 0 ? MUSTER_OK : muster_worker_release(w, part);
 }
 
 static void test_a_member_releases_once(void **state) {
@@ -342,11 +342,11 @@ static void test_the_communicator_of_all_and_an_open_group_are_not_released(void
 
 static muster_status forced_task(muster_worker *w, void *argument) {
     muster_communicator *part = NULL, *smaller = NULL;
-    MUSTER_TRY(muster_worker_split(w, NULL, 0, -w->rank, &part));
-    MUSTER_TRY(muster_worker_split(w, part, w->rank % 2, 0, &smaller));
+    MUSTER_TRY(muster_worker_split(w, NULL, 0, -muster_worker_rank(w), &part));
+    MUSTER_TRY(muster_worker_split(w, part, muster_worker_rank(w) % 2, 0, &smaller));
     VALUES_REQUIRE(part->forced.algorithm == *(int32_t *)argument);
     VALUES_REQUIRE(smaller->forced.algorithm == *(int32_t *)argument);
-    MUSTER_TRY(sum_is(w, part, 1, w->size));
+    MUSTER_TRY(sum_is(w, part, 1, muster_worker_size(w)));
     MUSTER_TRY(muster_worker_release(w, smaller));
     return muster_worker_release(w, part);
 }
@@ -381,7 +381,7 @@ static muster_status single_task(muster_worker *w, void *argument) {
 
 static muster_status alone_task(muster_worker *w, void *argument) {
     muster_communicator **parts = argument;
-    return muster_worker_split(w, NULL, w->rank, 0, &parts[w->rank]);
+    return muster_worker_split(w, NULL, muster_worker_rank(w), 0, &parts[muster_worker_rank(w)]);
 }
 
 static muster_status single_alone_task(muster_worker *w, void *argument) {
@@ -414,20 +414,20 @@ static void test_parts_in_single_calls(void **state) {
 static muster_status absent_task(muster_worker *w, void *argument) {
     (void)argument;
     muster_communicator *part;
-    return w->rank == 1 ? MUSTER_OK : muster_worker_split(w, NULL, 0, 0, &part);
+    return muster_worker_rank(w) == 1 ? MUSTER_OK : muster_worker_split(w, NULL, 0, 0, &part);
 }
 
 static muster_status other_task(muster_worker *w, void *argument) {
     (void)argument;
     muster_communicator *part;
-    return w->rank == 1 ? muster_worker_barrier(w, NULL) : muster_worker_split(w, NULL, 0, 0, &part);
+    return muster_worker_rank(w) == 1 ? muster_worker_barrier(w, NULL) : muster_worker_split(w, NULL, 0, 0, &part);
 }
 
 static muster_status other_large_task(muster_worker *w, void *argument) {
     (void)argument;
     muster_communicator *part;
     muster_tensor x = values_make(w, 100000, 0, 1);
-    return w->rank == 1 ? muster_worker_all_reduce(w, NULL, MUSTER_SUM, x, x) : muster_worker_split(w, NULL, 0, 0, &part);
+    return muster_worker_rank(w) == 1 ? muster_worker_all_reduce(w, NULL, MUSTER_SUM, x, x) : muster_worker_split(w, NULL, 0, 0, &part);
 }
 
 static void test_a_rank_that_does_not_split_is_named(void **state) {

@@ -26,7 +26,7 @@ static trial *_Atomic running; /* for the hook */
 static void hook(void) {
     const muster_worker *worker = mst_current_worker();
     trial *t = atomic_load(&running);
-    if (!t || !worker || worker->rank != t->guilty || atomic_load(&t->armed)) return;
+    if (!t || !worker || muster_worker_rank(worker) != t->guilty || atomic_load(&t->armed)) return;
     atomic_store(&t->armed, true);
     while (mst_memory_count() < t->before + t->others) sched_yield();
     mst_memory_fail_at(t->failing);
@@ -34,18 +34,18 @@ static void hook(void) {
 
 static muster_status split_task(muster_worker *w, void *argument) {
     trial *t = argument;
-    t->statuses[w->rank] = muster_worker_split(w, NULL, 0, 0, &t->parts[w->rank]);
-    mst_error_save(t->messages[w->rank]);
-    return t->statuses[w->rank];
+    t->statuses[muster_worker_rank(w)] = muster_worker_split(w, NULL, 0, 0, &t->parts[muster_worker_rank(w)]);
+    mst_error_save(t->messages[muster_worker_rank(w)]);
+    return t->statuses[muster_worker_rank(w)];
 }
 
 static muster_status use_and_release_task(muster_worker *w, void *argument) {
     trial *t = argument;
-    muster_tensor x = values_make(w, 5, w->rank, 0);
-    VALUES_REQUIRE(muster_communicator_size(t->parts[w->rank]) == SIZE);
-    MUSTER_TRY(muster_worker_all_reduce(w, t->parts[w->rank], MUSTER_SUM, x, x));
+    muster_tensor x = values_make(w, 5, muster_worker_rank(w), 0);
+    VALUES_REQUIRE(muster_communicator_size(t->parts[muster_worker_rank(w)]) == SIZE);
+    MUSTER_TRY(muster_worker_all_reduce(w, t->parts[muster_worker_rank(w)], MUSTER_SUM, x, x));
     MUSTER_TRY(values_expect(w, x, SIZE * (SIZE - 1) / 2, 0));
-    return muster_worker_release(w, t->parts[w->rank]);
+    return muster_worker_release(w, t->parts[muster_worker_rank(w)]);
 }
 
 static muster_status attempt(trial *t, int32_t guilty) {
@@ -132,8 +132,8 @@ static void test_the_same_split_works_after_each_failing_allocation(void **state
  * begun. */
 static muster_status absent_task(muster_worker *w, void *argument) {
     trial *t = argument;
-    if (w->rank == t->guilty) return t->failing ? MUSTER_OK : muster_worker_barrier(w, NULL);
-    return muster_worker_split(w, NULL, w->rank % 2, 0, &t->parts[w->rank]);
+    if (muster_worker_rank(w) == t->guilty) return t->failing ? MUSTER_OK : muster_worker_barrier(w, NULL);
+    return muster_worker_split(w, NULL, muster_worker_rank(w) % 2, 0, &t->parts[muster_worker_rank(w)]);
 }
 
 static void test_ranks_that_do_not_split_leave_nothing_either(void **state) {

@@ -34,7 +34,8 @@ static muster_status write_vector(muster_worker *worker, const batch *b, int whi
 
 /* What rank 0 has. */
 static muster_status keep(muster_worker *worker, const batch *b, muster_tensor from, char *kept) {
-    return worker->rank == 0 ? muster_worker_read(worker, from, muster_tensor_make(from.dtype, kept, 1, &b->length)) : MUSTER_OK;
+    return muster_worker_rank(worker) == 0 ? muster_worker_read(worker, from, muster_tensor_make(from.dtype, kept, 1, &b->length))
+                                           : MUSTER_OK;
 }
 
 /* x: the gradient; y, z: for the parameter and the velocity. */
@@ -55,7 +56,7 @@ static muster_status reference_task(muster_worker *worker, void *argument) {
     muster_dtype dtype = b->cases->dtype;
     muster_tensor x = muster_worker_scratch(worker, dtype, 1, &b->length), y = muster_worker_scratch(worker, dtype, 1, &b->length);
     muster_tensor z = muster_worker_scratch(worker, dtype, 1, &b->length);
-    MUSTER_TRY(write_vector(worker, b, worker->rank, x));
+    MUSTER_TRY(write_vector(worker, b, muster_worker_rank(worker), x));
     if (b->cases->op == MUSTER_SUM) MUSTER_TRY(reference_updates(worker, b, x, y, z));
     MUSTER_TRY(muster_worker_all_reduce(worker, b->communicators[0], b->cases->op, x, y));
     return keep(worker, b, y, b->combined);

@@ -20,21 +20,27 @@ collectives_kind collectives_devices(void) {
     return COLLECTIVES_HOST_AND_DISCRETE;
 }
 
-void collectives_open_devices(collectives_pool *c, int32_t host, int32_t discrete) {
+/* Ranks [c->first, c->first + c->count) of those that the test asks for. */
+static void open_devices(collectives_pool *c, int32_t host) {
     const collectives_kind kind = collectives_devices();
     enum { GPUS = 8 }; /* of the simulated machine: a ninth rank shares one */
     assert_ok(mst_discrete_register());
     assert_ok(mst_code_add(&mst_ops_code));
     assert_ok(mst_code_add(&mst_collectives_code));
-    *c = (collectives_pool){.size = host + discrete};
     open_pools++;
-    for (int32_t r = 0; r < c->size; r++) {
+    for (int32_t r = c->first; r < c->first + c->count; r++) {
         const mst_device_table *table = mst_device_find(kind != COLLECTIVES_HOST_AND_DISCRETE ? "cuda" : r < host ? "host" : "discrete");
         int32_t number = kind == COLLECTIVES_GPUS ? r % GPUS : kind == COLLECTIVES_VIRTUAL ? 0 : r < host ? r : r - host;
         char ordinal[16];
         snprintf(ordinal, sizeof ordinal, "%d", number);
-        assert_ok(table->open(table, ordinal, &c->devices[r]));
+        assert_ok(table->open(table, ordinal, &c->devices[r - c->first]));
     }
+}
+
+void collectives_open_devices(collectives_pool *c, int32_t host, int32_t discrete) {
+    *c = (collectives_pool){.size = host + discrete, .count = host + discrete};
+    open_devices(c, host);
+    processes_count_open(false);
 }
 
 /* ---- the transport that MUSTER_COLLECTIVE_ALGORITHM names ---- */
@@ -97,24 +103,68 @@ void collectives_open(collectives_pool *c, int32_t host, int32_t discrete) {
     collectives_open_with(c, host, discrete, NULL, 60LL * 1000000000);
 }
 
+/* With several processes, the part of this one. */
+static void open_processes(collectives_pool *c, mst_pool_options *options, int32_t host) {
+    const mst_nodes_options asked = {
+        .nodes = "mpi", .warn_after_ns = -1, .fail_after_ns = options->fail_after_ns, .on_lost = MST_LOST_ERROR, .log = log_nothing};
+    const bool joint = processes_share(c->size, &c->first, &c->count);
+    if (joint) assert_ok(mst_nodes_open(&asked, &c->nodes));
+    open_devices(c, host);
+    processes_count_open(joint);
+    if (!joint) return;
+    char *names;
+    assert_ok(mst_nodes_join(c->nodes, MUSTER_OK, c->count, "", "device\n", &names));
+    mst_free(names);
+    options->first = mst_nodes_first(c->nodes);
+    options->total = mst_nodes_total(c->nodes);
+    options->process = c->nodes->process;
+}
+
 void collectives_open_with(collectives_pool *c, int32_t host, int32_t discrete, const char *algorithm, int64_t fail_after_ns) {
     mst_pool_options options = {.spin_ns = 20000, .warn_after_ns = -1, .fail_after_ns = fail_after_ns, .log = log_nothing};
-    collectives_open_devices(c, host, discrete);
+    *c = (collectives_pool){.size = host + discrete};
+    open_processes(c, &options, host);
     options.dedicated_rank0 = collectives_devices() != COLLECTIVES_HOST_AND_DISCRETE && c->size > 1;
-    assert_ok(mst_pool_create(&options, c->devices, c->size, &c->pool));
-    assert_ok(collectives_create(c->pool, algorithm, &c->communicator));
+    assert_ok(mst_pool_create(&options, c->devices, c->count, &c->pool));
+    if (c->nodes) {
+        const mst_communicator_options ways = {.algorithm = algorithm, .nodes = c->nodes};
+        assert_ok(mst_communicator_create(c->pool, &ways, &c->communicator));
+    } else {
+        assert_ok(collectives_create(c->pool, algorithm, &c->communicator));
+    }
 }
 
 void collectives_close(collectives_pool *c) {
     mst_communicator_destroy(c->communicator);
     mst_pool_destroy(c->pool);
-    for (int32_t r = c->size - 1; r >= 0; r--) c->devices[r]->table->close(c->devices[r]);
+    for (int32_t r = c->count - 1; r >= 0; r--) c->devices[r]->table->close(c->devices[r]);
+    mst_nodes_close(c->nodes);
     open_pools--;
     if (collectives_devices() != COLLECTIVES_HOST_AND_DISCRETE) machine_check(open_pools == 0);
 }
 
+void collectives_gather(collectives_pool *c, void *array, int64_t size) { processes_gather_ranks(c->nodes, array, size); }
+
+/* As a call of a function does it: a round before and one behind it, and what fails is told. */
+static muster_status run_joint(collectives_pool *c, mst_task task, void *argument) {
+    mst_round round = {.where = "test", .text = "a task", .rank = -1};
+    MUSTER_TRY(mst_nodes_begin(c->nodes, &round));
+    mst_communicator_ready(c->communicator);
+    round.status = mst_pool_run(c->pool, task, argument);
+    if (round.status != MUSTER_OK) {
+        round.rank = mst_pool_failed_rank(c->pool);
+        mst_nodes_poison(c->nodes, round.status, round.rank);
+    }
+    return mst_nodes_end(c->nodes, &round);
+}
+
 muster_status collectives_run(collectives_pool *c, mst_task task, void *argument) {
     MUSTER_TRY(mst_pool_enter(c->pool, "test", 0));
+    if (c->nodes) {
+        const muster_status joint = run_joint(c, task, argument);
+        mst_pool_leave(c->pool);
+        return joint;
+    }
     mst_communicator_ready(c->communicator);
     muster_status status = mst_pool_run(c->pool, task, argument);
     mst_pool_leave(c->pool);

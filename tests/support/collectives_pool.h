@@ -4,10 +4,14 @@
 #ifndef COLLECTIVES_POOL_H
 #define COLLECTIVES_POOL_H
 
+#include "collectives_processes.h"
 #include "communicator_impl.h"
 
 typedef struct collectives_pool {
-    int32_t size;
+    int32_t size; /* of all processes */
+    /* Of several processes (collectives_processes.h); else NULL, 0 and size. */
+    mst_nodes *nodes;
+    int32_t first, count; /* this one's ranks */
     mst_device *devices[16];
     mst_pool *pool;
     muster_communicator *communicator;
@@ -15,7 +19,7 @@ typedef struct collectives_pool {
 
 typedef enum { COLLECTIVES_HOST_AND_DISCRETE, COLLECTIVES_GPUS, COLLECTIVES_VIRTUAL } collectives_kind;
 collectives_kind collectives_devices(void);
-/* Only size and devices. */
+/* Only size and devices, all in this process. */
 void collectives_open_devices(collectives_pool *c, int32_t host, int32_t discrete);
 
 /* The first `host` ranks are host devices, the others discrete ones. Asserts success. */
@@ -31,6 +35,9 @@ muster_status collectives_create(mst_pool *pool, const char *algorithm, muster_c
  * served. */
 muster_status collectives_check_served(const muster_communicator *communicator);
 void collectives_close(collectives_pool *c);
+/* An array with an element of `size` bytes for each rank, of which the ranks of this process have
+ * written theirs: gets those of the others. In all processes, outside of a run. */
+void collectives_gather(collectives_pool *c, void *array, int64_t size);
 muster_status collectives_run(collectives_pool *c, mst_task task, void *argument);
 
 #endif

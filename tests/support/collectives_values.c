@@ -34,8 +34,8 @@ muster_status values_expect_part(muster_worker *w, muster_tensor tensor, int64_t
     for (int64_t i = begin; i < end && status == MUSTER_OK; i++) {
         int64_t value = ((int64_t *)bytes)[i], wanted = first + (i - begin) * step;
         if (value != wanted)
-            status = mst_error(MUSTER_USER, "rank %d of %d: element %lld: expected %lld, received %lld", w->rank, w->size, (long long)i,
-                               (long long)wanted, (long long)value);
+            status = mst_error(MUSTER_USER, "rank %d of %d: element %lld: expected %lld, received %lld", muster_worker_rank(w),
+                               muster_worker_size(w), (long long)i, (long long)wanted, (long long)value);
     }
     mst_free(bytes);
     return status;
@@ -51,7 +51,9 @@ muster_status values_same(muster_worker *w, muster_tensor tensor, muster_tensor 
     MUSTER_TRY(fetch(w, tensor, &bytes));
     while (at < size && bytes[at] == ((char *)muster_tensor_address(host))[at]) at++;
     mst_free(bytes);
-    return at == size ? MUSTER_OK : mst_error(MUSTER_USER, "rank %d of %d: byte %lld differs", w->rank, w->size, (long long)at);
+    return at == size
+               ? MUSTER_OK
+               : mst_error(MUSTER_USER, "rank %d of %d: byte %lld differs", muster_worker_rank(w), muster_worker_size(w), (long long)at);
 }
 
 static void run_on(mst_task task, void *argument, int32_t host, int32_t discrete) {
@@ -75,9 +77,9 @@ void values_run_on_all(mst_task task, void *argument, int32_t least) {
 
 static muster_status sum_task(muster_worker *w, void *argument) {
     (void)argument;
-    muster_tensor x = values_make(w, 100, w->rank, 1);
+    muster_tensor x = values_make(w, 100, muster_worker_rank(w), 1);
     MUSTER_TRY(muster_worker_all_reduce(w, NULL, MUSTER_SUM, x, x));
-    return values_expect(w, x, w->size * (w->size - 1) / 2, w->size);
+    return values_expect(w, x, muster_worker_size(w) * (muster_worker_size(w) - 1) / 2, muster_worker_size(w));
 }
 
 void values_refused_on(mst_task task, void *argument, int32_t host, int64_t fail_after_ns, muster_status code, const char *text) {
