@@ -41,17 +41,17 @@ static void add(words *line, const char *const *more) {
 
 /* With a core for each rank, each process has its own; else waits give the core away. */
 static void add_places(words *line, const bench_launch *launch) {
-    const bool openmpi = strcmp(launch->mpi->library, "openmpi") == 0, crowded = launch->processes * launch->devices > bench_cores();
+    const bool openmpi = strcmp(launch->mpi->library, "openmpi") == 0, oversubscribed = launch->processes * launch->devices > bench_cores();
     if (bench_in_hosts()) { /* which say themselves where processes run */
         if (openmpi && launch->processes > 2) ADD(line, "--mca", "mpi_yield_when_idle", "1");
         return;
     }
     if (!openmpi) {
-        if (!crowded) ADD(line, "-bind-to", "core");
+        if (!oversubscribed) ADD(line, "-bind-to", "core");
         return;
     }
     if (geteuid() == 0) ADD(line, "--allow-run-as-root");
-    if (!crowded)
+    if (!oversubscribed)
         ADD(line, "--bind-to", "core");
     else
         ADD(line, "--oversubscribe", "--bind-to", "none", "--mca", "mpi_yield_when_idle", "1");
