@@ -11,28 +11,35 @@ typedef struct mst_channel {
     int32_t lane;           /* below MST_WIRE_LANES; 0: the rounds */
     int32_t size, rank;     /* its members, and which of them this process is */
     const int32_t *members; /* [size] their process numbers, kept by the owner; NULL: member i is process i */
+    int32_t slice;          /* 0; 1 to MST_CHANNEL_SLICES: schedules that run beside each other on the lane */
 } mst_channel;
 
 /* The kinds of messages on a lane. A pair of processes exchanges the messages of a kind in the
  * order in which they were sent. The first ones are on every lane, CONTROL and TEXTS on lane 0
  * only. */
 typedef enum mst_kind {
-    MST_KIND_ARRIVAL = 0, /* arrive.c */
-    MST_KIND_CONTROL,     /* poison, questions and answers: to whoever waits (control.c) */
-    MST_KIND_DATA,        /* schedules: towards the result */
-    MST_KIND_RESULT,      /* schedules: the way back, where it would be mistaken for DATA */
-    MST_KIND_CREDIT,      /* schedules: the root of a gather has room */
-    MST_KIND_READY,       /* messages between ranks: the receiver is there */
-    MST_KIND_MESSAGE,     /* messages between ranks: what is sent */
-    MST_KIND_SPLIT,       /* what a split exchanges beside its arrivals */
-    MST_KIND_FREE         /* the first that has no meaning yet; below MST_WIRE_KINDS */
+    MST_KIND_ARRIVAL = 0,                /* arrive.c */
+    MST_KIND_CONTROL,                    /* poison, questions and answers: to whoever waits (control.c) */
+    MST_KIND_DATA,                       /* schedules: towards the result */
+    MST_KIND_RESULT,                     /* schedules: the way back, where it would be mistaken for DATA */
+    MST_KIND_CREDIT,                     /* schedules: the root of a gather has room */
+    MST_KIND_READY,                      /* messages between ranks: the receiver is there */
+    MST_KIND_MESSAGE,                    /* messages between ranks: what is sent */
+    MST_KIND_SPLIT,                      /* what a split exchanges beside its arrivals */
+    MST_KIND_SLICES,                     /* DATA and RESULT of slice 1, then those of slice 2, ... */
+    MST_KIND_FREE = MST_KIND_SLICES + 16 /* the first that has no meaning yet; below MST_WIRE_KINDS */
 } mst_kind;
+enum { MST_CHANNEL_SLICES = 8 };
 
 /* The process number of a member. */
 static inline int32_t mst_channel_process(const mst_channel *channel, int32_t member) {
     return channel->members ? channel->members[member] : member;
 }
-static inline int32_t mst_channel_tag(const mst_channel *channel, mst_kind kind) { return mst_wire_tag(channel->lane, kind); }
+static inline int32_t mst_channel_tag(const mst_channel *channel, mst_kind kind) {
+    const bool sliced = channel->slice > 0 && (kind == MST_KIND_DATA || kind == MST_KIND_RESULT);
+    const int32_t after = (int32_t)kind - MST_KIND_DATA;
+    return mst_wire_tag(channel->lane, sliced ? MST_KIND_SLICES + 2 * (channel->slice - 1) + after : (int32_t)kind);
+}
 
 /* What `progress` of a state machine returns. */
 typedef enum mst_progress {

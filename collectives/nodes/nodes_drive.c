@@ -35,7 +35,7 @@ muster_status mst_nodes_drive_call(mst_nodes_state *state, muster_worker *worker
 }
 
 muster_status mst_nodes_drive(mst_nodes_state *state, muster_worker *worker, const char *what) {
-    const muster_status status = mst_nodes_drive_call(state, worker, what, &state->schedule.machine, NULL, NULL);
+    const muster_status status = mst_nodes_drive_call(state, worker, what, mst_nodes_moving(state), NULL, NULL);
     state->broken = status != MUSTER_OK;
     return status;
 }

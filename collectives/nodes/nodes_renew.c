@@ -19,8 +19,10 @@ static int32_t free_lane(const mst_rank_span *span, const uint64_t (*used)[MST_N
 
 /* What the wire may still use is leaked, and counted. */
 static void give_up_memory(mst_nodes_state *state) {
-    if (state->block) mst_wire_memory_free(state->block, state->block_bytes, mst_schedule_in_flight(&state->schedule));
+    if (state->block) mst_wire_memory_free(state->block, state->block_bytes, mst_nodes_in_flight(state));
     if (state->prepared) mst_schedule_free(&state->schedule);
+    mst_slices_free(state->slices);
+    state->slices = NULL;
     state->block = NULL;
     state->prepared = false;
 }

@@ -54,8 +54,7 @@ static muster_status begin_move(mst_nodes_state *state, const mst_batch *batch, 
                                 int64_t round) {
     mst_nodes_buffer *buffer = &state->buffers[round % MST_NODES_BUFFERS];
     plan->move(batch, view, round, buffer);
-    MUSTER_TRY(mst_schedule_begin(&state->schedule, &buffer->move));
-    return MUSTER_OK;
+    return mst_nodes_move_begin(state, &buffer->move);
 }
 
 static muster_status run_item(mst_nodes_state *state, const mst_batch *batch, int32_t entry) {

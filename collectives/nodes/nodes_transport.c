@@ -25,6 +25,8 @@ muster_status mst_nodes_open_buffers(mst_nodes_state *state) {
     if (state->block) return MUSTER_OK;
     if (!state->prepared) MUSTER_TRY(mst_schedule_prepare(&state->schedule, &state->moves, 0, 0));
     state->prepared = true;
+    if (!state->slices && mst_nodes_name_of(state->communicator) == MST_NODES_two_dimensional)
+        MUSTER_TRY(mst_slices_open(&state->moves, state->span->most, &state->slices));
     char *next = mst_wire_memory(each * MST_NODES_BUFFERS, &state->block);
     if (!next) return mst_out_of_memory("the buffers between processes", each * MST_NODES_BUFFERS);
     state->block_bytes = each * MST_NODES_BUFFERS;
@@ -47,8 +49,9 @@ static void state_free(mst_nodes_state *state) {
     pthread_mutex_lock(&wire->lock);
     mst_arrival_close(&state->arrival);
     pthread_mutex_unlock(&wire->lock);
-    if (state->block) mst_wire_memory_free(state->block, state->block_bytes, mst_schedule_in_flight(&state->schedule));
+    if (state->block) mst_wire_memory_free(state->block, state->block_bytes, mst_nodes_in_flight(state));
     if (state->prepared) mst_schedule_free(&state->schedule);
+    mst_slices_free(state->slices);
     for (size_t i = 0; i < sizeof memories / sizeof *memories; i++) mst_free(memories[i]->at);
     if (state->mail) mst_nodes_mail_close(state->mail);
     mst_free(state->mail);

