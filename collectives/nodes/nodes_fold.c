@@ -48,21 +48,41 @@ void mst_nodes_neutral(muster_reduction op, muster_dtype compute, void *to, int6
 
 /* ---- filling ---- */
 
-static void fold_fill(const mst_batch *batch, const mst_view *view, int64_t round, mst_nodes_buffer *buffer) {
-    const fold f = fold_of(batch, view, round);
-    const double scale = 1.0 / (double)mst_view_shards(view);
-    int64_t begin, end, combined = 0;
-    own_segment(&f, &begin, &end);
-    if (begin == end) return;
-    char *sum = buffer->from + (begin - f.first) * f.compute_element;
-    for (int32_t m = 0; m < batch->communicator->size; m++) {
-        const mst_request *request = local_request(&f, m);
-        for (int64_t s = 0; s < mst_request_shards(request); s++) {
-            const char *values = (const char *)request->input + (s * f.count + begin) * f.element;
-            mst_reduction_accumulate(f.op, f.here->dtype, sum, values, end - begin, scale, combined++ == 0);
+/* sum[0, count) = the vectors of the members from element `first` on, one after the other; not
+ * begin: what is there, and then they. */
+static void combine(const fold *f, void *sum, int64_t first, int64_t count, bool begin) {
+    const double scale = 1.0 / (double)mst_view_shards(f->view);
+    for (int32_t m = 0; m < f->batch->communicator->size; m++) {
+        const mst_request *request = local_request(f, m);
+        for (int64_t s = 0; s < mst_request_shards(request); s++, begin = false) {
+            const char *values = (const char *)request->input + (s * f->count + first) * f->element;
+            mst_reduction_accumulate(f->op, f->here->dtype, sum, values, count, scale, begin);
         }
     }
-    if (combined == 0) mst_nodes_neutral(f.op, f.compute, sum, end - begin); /* no shard is here */
+    if (begin) mst_nodes_neutral(f->op, f->compute, sum, count); /* no vector is here */
+}
+
+bool mst_nodes_has_order(const mst_rank_span *span) {
+    for (int32_t r = 1; r < span->size; r++)
+        if (span->process_of[r] < span->process_of[r - 1]) return false;
+    return true;
+}
+
+/* Is the running sum of all vectors to go from process to process? */
+static bool is_chain(const fold *f) { return mst_nodes_is_ordered(f->batch->communicator, f->here); }
+
+static void fold_fill(const mst_batch *batch, const mst_view *view, int64_t round, mst_nodes_buffer *buffer) {
+    const fold f = fold_of(batch, view, round);
+    int64_t begin, end;
+    own_segment(&f, &begin, &end);
+    if (begin < end && !is_chain(&f)) combine(&f, buffer->from + (begin - f.first) * f.compute_element, begin, end - begin, true);
+}
+
+/* Called under the lock of the wire, when the sum of the processes before is there. */
+static void add_to_chain(void *user, void *sum, int64_t first, int64_t count, bool begin) {
+    const struct mst_nodes_link *link = user;
+    const fold f = fold_of(link->batch, link->view, 0);
+    combine(&f, sum, link->first + first, count, begin);
 }
 
 /* ---- moving ---- */
@@ -77,6 +97,12 @@ static void fold_move(const mst_batch *batch, const mst_view *view, int64_t roun
                               .count = f.last - f.first,
                               .from = buffer->from,
                               .to = buffer->to};
+    if (is_chain(&f)) {
+        buffer->link = (struct mst_nodes_link){batch, view, f.first};
+        buffer->move.algorithm = MST_MOVE_CHAIN;
+        buffer->move.fold = add_to_chain;
+        buffer->move.user = &buffer->link;
+    }
     if (f.here->collective != MST_REDUCE) return;
     buffer->move.kind = MST_MOVE_REDUCE;
     buffer->move.root = span->process_of[f.here->root];

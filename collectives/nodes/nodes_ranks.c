@@ -4,7 +4,8 @@
  *
  * naive: every rank's values go to process 0, whose ranks combine them, and the result goes to all.
  * flat: the piece is cut into a slice for each rank; slice k of every rank's values goes to the rank
- * in place k, which combines them, and the results go to all. Places count the ranks of the first
+ * in place k, which combines them, and the results go to all; also in the reproducible mode, where
+ * the ranks of a process do not follow one another. Places count the ranks of the first
  * process, then those of the second, ..., so that the concatenation of the slices is the piece. */
 #include "names_private.h"
 #include "nodes_transport_private.h"
@@ -25,7 +26,8 @@ typedef struct ranks {
 
 bool mst_nodes_ranks_serve(const mst_batch *batch, const mst_view *view) {
     const mst_nodes_name name = mst_nodes_name_of(batch->communicator);
-    if (name != MST_NODES_naive && name != MST_NODES_flat) return false;
+    const bool ordered = mst_nodes_is_ordered(batch->communicator, mst_view_own(view)) && !mst_nodes_has_order(batch->communicator->span);
+    if (name != MST_NODES_naive && name != MST_NODES_flat && !ordered) return false;
     switch (mst_view_own(view)->collective) {
     case MST_ALL_REDUCE:
     case MST_ALL_REDUCE_AXPY:
@@ -167,15 +169,14 @@ muster_status mst_nodes_ranks_run(mst_nodes_state *state, const mst_batch *batch
                .values = state->buffers[0].to,
                .mine = state->buffers[1].from,
                .result = state->buffers[1].to,
-               .flat = mst_nodes_name_of(batch->communicator) == MST_NODES_flat};
+               .flat = mst_nodes_name_of(batch->communicator) != MST_NODES_naive};
     k.compute_element = muster_dtype_size(k.compute);
     if (!k.flat) k.mine = k.result;
     const int64_t vectors = ranks_all_vectors(&k), bytes = (vectors > 1 ? vectors : 1) * k.element;
     const int64_t wide = bytes > k.compute_element ? bytes : k.compute_element, most = MST_NODES_AREA_BYTES / wide;
     if (most == 0)
         return mst_error(MUSTER_UNSUPPORTED, "%s: expected at most %lld shards of all ranks with the algorithm \"%s\", received %lld",
-                         batch->function, (long long)(MST_NODES_AREA_BYTES / k.element), batch->communicator->forced.name,
-                         (long long)vectors);
+                         batch->function, (long long)(MST_NODES_AREA_BYTES / k.element), k.flat ? "flat" : "naive", (long long)vectors);
     for (; k.first < k.count; k.first = k.last) {
         k.last = k.count - k.first < most ? k.count : k.first + most;
         MUSTER_TRY(ranks_chunk(&k));

@@ -41,6 +41,12 @@ typedef struct mst_nodes_buffer {
     char *from, *to; /* MST_NODES_AREA_BYTES each */
     mst_move move;
     int64_t *bytes, *send_bytes; /* [processes] */
+    /* Of a chain: whose vectors the leader adds to the running sum, from element `first` on. */
+    struct mst_nodes_link {
+        const struct mst_batch *batch;
+        const struct mst_view *view;
+        int64_t first;
+    } link;
 } mst_nodes_buffer;
 
 typedef struct mst_nodes_outcome {
@@ -188,6 +194,9 @@ static inline muster_reduction mst_nodes_op(const mst_request *r) {
 static inline bool mst_nodes_is_ordered(const muster_communicator *communicator, const mst_request *r) {
     return communicator->world->fixed_order && mst_dtype_is_float(r->dtype);
 }
+/* Do the ranks of each process follow one another, so that the order of the processes is that of
+ * the ranks? */
+bool mst_nodes_has_order(const mst_rank_span *span);
 /* What changes no value with which it is combined: unlike the identity of a sum not -0.0 either. */
 void mst_nodes_neutral(muster_reduction op, muster_dtype compute, void *to, int64_t count);
 

@@ -26,7 +26,7 @@
  *  With several processes (muster/nodes.h) ranks and sizes count the workers of all of them. The
  * values of a process are combined in rank order, and then those of the processes in their order:
  * the bits are the same on every rank and in every run, but depend on how the ranks are spread over
- * the processes.
+ * the processes. In the reproducible mode all are combined in rank order.
  *  The table says who combines the values. The host and p2p support every line, with the same bits.
  *
  *   dtype                  op                over NCCL

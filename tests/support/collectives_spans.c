@@ -26,7 +26,8 @@ static muster_status open_pool(spans_process *process) {
                                       .total = mst_nodes_total(nodes),
                                       .log = log_nothing};
     MUSTER_TRY(mst_pool_create(&options, process->devices, process->count, &process->pool));
-    const mst_communicator_options ways = {.algorithm = process->launch->algorithm, .nodes = nodes};
+    const mst_communicator_options ways = {
+        .algorithm = process->launch->algorithm, .nodes = nodes, .fixed_order = process->launch->fixed_order};
     return mst_communicator_create(process->pool, &ways, &process->communicator);
 }
 
@@ -106,7 +107,10 @@ muster_status spans_try_open(spans_launch *launch, const spans_options *options)
     assert_ok(mst_discrete_register());
     assert_ok(mst_code_add(&mst_ops_code));
     assert_ok(mst_code_add(&mst_collectives_code));
-    *launch = (spans_launch){.processes = options->processes, .discrete = options->discrete, .algorithm = options->algorithm};
+    *launch = (spans_launch){.processes = options->processes,
+                             .discrete = options->discrete,
+                             .algorithm = options->algorithm,
+                             .fixed_order = options->fixed_order};
     launch->fail_after_ns = options->fail_after_ns ? options->fail_after_ns : 60 * 1000000000ll;
     launch->wire =
         wire_launch_create(&(wire_launch_options){.processes = options->processes,

@@ -30,6 +30,7 @@ struct spans_launch {
     int32_t discrete; /* the last ones of each process's ranks are discrete devices */
     const char *algorithm;
     int64_t fail_after_ns;
+    bool fixed_order;
     spans_process process[SPANS_PROCESSES];
 };
 
@@ -42,6 +43,7 @@ typedef struct spans_options {
     int32_t processes_per_host;
     const char *hosts; /* instead of it, as in wire_launch_options */
     uint64_t seed;
+    bool fixed_order; /* as in the reproducible mode */
 } spans_options;
 
 /* Processes p with equal p / processes_per_host share a host; 0: each has its own, "host0", "host1"
