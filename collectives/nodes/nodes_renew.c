@@ -29,15 +29,15 @@ static void give_up_memory(mst_nodes_state *state) {
 
 /* A lane on which this process has given up a move is not used again. */
 void mst_nodes_leave_lanes(mst_nodes_state *state, mst_nodes_lanes *lanes) {
-    const bool own = state->moves.lane != state->span->lane;
-    if (own && !state->broken) mst_nodes_lanes_give(lanes, state->moves.lane);
-    if (!state->spoilt && (own || !state->broken)) mst_nodes_lanes_give(lanes, state->span->lane);
+    const bool other = state->moves.lane != state->span->lane;
+    if (other && !state->broken) mst_nodes_lanes_give(lanes, state->moves.lane);
+    if (!state->spoilt && (other || !state->broken)) mst_nodes_lanes_give(lanes, state->span->lane);
 }
 
 static void move_to(mst_nodes_state *state, int32_t lane) {
-    const bool own = state->moves.lane != state->span->lane;
-    if (own && !state->broken) mst_nodes_lanes_give(mst_nodes_lanes_of(state->communicator), state->moves.lane);
-    state->spoilt |= !own && state->broken;
+    const bool other = state->moves.lane != state->span->lane;
+    if (other && !state->broken) mst_nodes_lanes_give(mst_nodes_lanes_of(state->communicator), state->moves.lane);
+    state->spoilt |= !other && state->broken;
     give_up_memory(state);
     state->moves.lane = lane;
     state->broken = false;
