@@ -24,7 +24,8 @@ void bench_nodes_add_muster(bench_row *row, bench_nodes_all *all, const bench_la
     bench_nodes_add(row, all, BENCH_MUSTER_AGAIN, name, launch, NODES_MUSTER, mine);
 }
 
-/* The bare wire: the same messages, or the floor of a collective. What is small goes to all at once. */
+/* The bare wire: the same messages, or the floor of a collective. What is small goes to all at
+ * once. */
 static void add_wire(bench_row *row, bench_nodes_all *all, const bench_launch *launch, const collective_job *job) {
     char name[BENCH_NAME];
     collective_job floor = *job;

@@ -47,16 +47,16 @@ class gathered_store : public gloo::rendezvous::Store {
     }
     // Each entry: the lengths of key and data, key, data; a key of no length ends them.
     void gather() {
-        std::vector<char> own, all(most_bytes * static_cast<size_t>(processes_));
+        std::vector<char> own_entries, all(most_bytes * static_cast<size_t>(processes_));
         for (const auto &entry : mine_) {
             const uint32_t lengths[2] = {static_cast<uint32_t>(entry.first.size()), static_cast<uint32_t>(entry.second.size())};
-            append(own, lengths, sizeof lengths);
-            append(own, entry.first.data(), entry.first.size());
-            append(own, entry.second.data(), entry.second.size());
+            append(own_entries, lengths, sizeof lengths);
+            append(own_entries, entry.first.data(), entry.first.size());
+            append(own_entries, entry.second.data(), entry.second.size());
         }
-        if (own.size() + 8 > most_bytes) throw std::runtime_error("too many addresses to pass on");
-        own.resize(most_bytes);
-        if (!mpi_->gather(own.data(), all.data(), static_cast<int32_t>(most_bytes))) throw std::runtime_error("MPI has failed");
+        if (own_entries.size() + 8 > most_bytes) throw std::runtime_error("too many addresses to pass on");
+        own_entries.resize(most_bytes);
+        if (!mpi_->gather(own_entries.data(), all.data(), static_cast<int32_t>(most_bytes))) throw std::runtime_error("MPI has failed");
         for (int p = 0; p < processes_; p++) {
             for (const char *at = all.data() + most_bytes * static_cast<size_t>(p);;) {
                 uint32_t lengths[2];

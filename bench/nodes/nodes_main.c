@@ -150,10 +150,10 @@ static void answer(const nodes_program *program, const nodes_request *request, p
     double *ns = parts[0].ns, extra[3] = {0, mean(ns, calls), 0};
     int64_t wrong = 0;
     for (int32_t p = 0; p < count; p++) {
-        const double own = mean(parts[p].ns, calls);
-        extra[0] += own / count;
-        if (own < extra[1]) extra[1] = own;
-        if (own > extra[2]) extra[2] = own;
+        const double process_mean = mean(parts[p].ns, calls);
+        extra[0] += process_mean / count;
+        if (process_mean < extra[1]) extra[1] = process_mean;
+        if (process_mean > extra[2]) extra[2] = process_mean;
     }
     for (int32_t p = 0; p < program->processes; p++) wrong += parts[p].wrong;
     if (parts[0].wrong < 0) wrong = -1;

@@ -3,9 +3,9 @@
  * Gloo. So they run in the same processes, on the same cores, in turn.
  *
  * Process 0 says one line as in process.h, then reads nodes_request and answers int64 number of
- * wrong elements (-1: there is no such way here), then calls + 3 doubles, ns: a time for each operation (of the process that takes
- * longest; of messages, of process 0), and of the means of the processes their mean, the least and
- * the largest. Between blocks all sleep. */
+ * wrong elements (-1: there is no such way here), then calls + 3 doubles, ns: a time for each
+ * operation (of the process that takes longest; of messages, of process 0), and of the means of the
+ * processes their mean, the least and the largest. Between blocks all sleep. */
 #ifndef BENCH_NODES_PLAY_H
 #define BENCH_NODES_PLAY_H
 

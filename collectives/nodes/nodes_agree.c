@@ -81,7 +81,8 @@ static void put_records(const mst_batch *batch, mst_nodes_record *mine, int32_t 
             mine[(int64_t)i * most + m] = record_of(mst_nodes_offered(batch, m, i, heads));
 }
 
-/* Fills `requests` and `pointers` of all items; the records of process p are at all + p * stride. */
+/* Fills `requests` and `pointers` of all items; those of process p have records at all + p *
+ * stride. */
 static void set_requests(mst_nodes_state *state, const mst_batch *batch, int32_t entries, bool heads, const char *all, int64_t stride) {
     const mst_rank_span *span = state->span;
     mst_request *requests = state->requests.at;

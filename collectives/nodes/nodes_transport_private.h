@@ -128,8 +128,9 @@ muster_status mst_nodes_agree(mst_nodes_state *state, const mst_batch *batch);
  * number. what: for messages. */
 muster_status mst_nodes_gather_all(mst_nodes_state *state, muster_worker *worker, const char *what, const void *mine, int64_t bytes,
                                    void *all);
-/* One arrival. `bytes` may differ between processes: then *matched is false, and no payload has come.
- * Else state->arrival.all has those of all, until the next arrival. bytes: at most the capacity. */
+/* One arrival. `bytes` may differ between processes: then *matched is false, and no payload has
+ * come. Else state->arrival.all has those of all, until the next arrival. bytes: at most the
+ * capacity. */
 muster_status mst_nodes_arrive(mst_nodes_state *state, muster_worker *worker, const char *what, const void *mine, int64_t bytes,
                                bool *matched);
 /* What the member of this process offers as item `entry`; head: what its flag line holds. */

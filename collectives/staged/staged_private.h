@@ -26,8 +26,8 @@ muster_status mst_staged_apply_run(const mst_batch *batch);
 muster_status mst_staged_apply_finish(const mst_batch *batch);
 
 /* The parts of these for other transports, of a member on a device of its own. `view` may be of the
- * ranks of several processes. The offer gets host memory for the whole shared vector, where sums go,
- * too. copy_sums: brings those of its portion to the device, one behind the other at *sums.
+ * ranks of several processes. The offer gets host memory for the whole shared vector, where sums
+ * go, too. copy_sums: brings those of its portion to the device, one behind the other at *sums.
  * keep_sums: the same where they lie in its copy of its gradients, to the gradients themselves.
  * copy_parameters: the portion of a rank, public, between its parameters and that host memory. */
 muster_status mst_staged_apply_prepare_device(const mst_batch *batch);

@@ -1,5 +1,5 @@
-/* all_reduce_apply over several processes: the steps of plain loops, the bits of the order of ranks,
- * and what a failure before and after the agreement leaves. */
+/* all_reduce_apply over several processes: the steps of plain loops, the bits of the order of
+ * ranks, and what a failure before and after the agreement leaves. */
 #include "base_check.h"
 #include "base_seed.h"
 #include "collectives_apply.h"

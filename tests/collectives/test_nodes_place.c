@@ -30,7 +30,8 @@ typedef struct expectation {
 } expectation;
 
 static const expectation expectations[] = {
-    /* a host each; and [A, B, A, B], [A, A, B] and [B, A, A], whose hosts count by the smallest rank */
+    /* a host each; and [A, B, A, B], [A, A, B] and [B, A, A], whose hosts count by the smallest
+     * rank */
     {"01", {1, 1}, "0/1@0/2 0/1@1/2", "0/1@0/2 0/1@1/2", "0/1@0/1"},
     {"0101", {1, 1, 1, 1}, "0/2@0/2 0/2@1/2 1/2@0/2 1/2@1/2", "0/2@0/2 0/2@1/2 1/2@0/2 1/2@1/2", "0/2@0/1 1/2@0/1"},
     {"001", {1, 1, 1}, "0/2@0/2 1/2@0/2 0/1@1/2", "0/1@0/2 0/2@1/2 1/2@1/2", "0/1@0/1"},

@@ -25,8 +25,8 @@ typedef struct wire_launch_options {
     /* Processes p with equal p / processes_per_host are on one host, named "host0", "host1", ...
      * 0: all on host0. */
     int32_t processes_per_host;
-    /* Instead: the numbers of the hosts, the decimal digit of a process each: "010" puts processes 0
-     * and 2 on host0, and process 1 on host1. Kept by the caller. NULL: none. */
+    /* Instead: the numbers of the hosts, the decimal digit of a process each: "010" puts processes
+     * 0 and 2 on host0, and process 1 on host1. Kept by the caller. NULL: none. */
     const char *hosts;
     bool no_collectives;  /* the MPI's own collectives are NULL */
     bool fault_tolerance; /* revoke and lost exist, and a process that has ended is noticed */
