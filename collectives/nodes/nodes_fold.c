@@ -62,6 +62,11 @@ static void combine(const fold *f, void *sum, int64_t first, int64_t count, bool
     if (begin) mst_nodes_neutral(f->op, f->compute, sum, count); /* no vector is here */
 }
 
+void mst_nodes_combine(const mst_batch *batch, const mst_view *view, void *sum, int64_t first, int64_t count) {
+    const fold f = fold_of(batch, view, 0);
+    combine(&f, sum, first, count, true);
+}
+
 bool mst_nodes_has_order(const mst_rank_span *span) {
     for (int32_t r = 1; r < span->size; r++)
         if (span->process_of[r] < span->process_of[r - 1]) return false;

@@ -39,8 +39,10 @@ static mst_nodes_plan plan_of(const mst_batch *batch, const mst_view *view) {
     case MST_ALL_REDUCE:
     case MST_ALL_REDUCE_AXPY:
     case MST_REDUCE:
-    case MST_REDUCE_SCATTER:
         return mst_nodes_fold_plan(batch, view);
+    case MST_REDUCE_SCATTER:
+        return mst_nodes_is_ordered(batch->communicator, mst_view_own(view)) ? mst_nodes_fold_plan(batch, view)
+                                                                             : mst_nodes_scatter_plan(batch, view);
     case MST_BARRIER:
         return (mst_nodes_plan){.rounds = 0};
     default:

@@ -21,7 +21,7 @@ const char *mst_nodes_served(const mst_nodes_state *state) {
 
 muster_status mst_nodes_move_begin(mst_nodes_state *state, const mst_move *move) {
     const bool reduces = move->kind == MST_MOVE_ALL_REDUCE || move->kind == MST_MOVE_REDUCE;
-    return state->slices && reduces ? mst_slices_begin(state->slices, move) : mst_schedule_begin(&state->schedule, move);
+    return state->slices && reduces && !move->fold ? mst_slices_begin(state->slices, move) : mst_schedule_begin(&state->schedule, move);
 }
 
 mst_machine *mst_nodes_moving(mst_nodes_state *state) {

@@ -198,6 +198,8 @@ static inline bool mst_nodes_is_ordered(const muster_communicator *communicator,
 /* Do the ranks of each process follow one another, so that the order of the processes is that of
  * the ranks? */
 bool mst_nodes_has_order(const mst_rank_span *span);
+/* sum[0, count) = the members' vectors from element `first` on, combined in the compute dtype. */
+void mst_nodes_combine(const mst_batch *batch, const mst_view *view, void *sum, int64_t first, int64_t count);
 /* What changes no value with which it is combined: unlike the identity of a sum not -0.0 either. */
 void mst_nodes_neutral(muster_reduction op, muster_dtype compute, void *to, int64_t count);
 
@@ -208,8 +210,10 @@ void mst_nodes_small_put(const mst_batch *batch, const mst_nodes_small *small, c
 void mst_nodes_small_fold(mst_nodes_state *state, const mst_view *view);
 void mst_nodes_small_take(const mst_nodes_state *state, const mst_batch *batch, const mst_view *view);
 
-/* nodes_fold.c: reductions. nodes_streams.c: collectives that only move. */
+/* nodes_fold.c: reductions. nodes_scatter.c: reduce_scatter, but for the reproducible mode.
+ * nodes_streams.c: collectives that only move. */
 mst_nodes_plan mst_nodes_fold_plan(const mst_batch *batch, const mst_view *view);
+mst_nodes_plan mst_nodes_scatter_plan(const mst_batch *batch, const mst_view *view);
 mst_nodes_plan mst_nodes_stream_plan(const mst_batch *batch, const mst_view *view);
 /* What a rank does with elements [first, last) of the result, which have the compute dtype:
  * `results` is that of `first`. */
