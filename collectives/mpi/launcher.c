@@ -28,6 +28,11 @@ static const struct launcher_row {
     {"MPI_LOCALNRANKS", NULL, "MPI_LOCALNRANKS", "mpich"},
 };
 
+/* Slurm's PMIx starts Open MPI; MPICH would be started by PMI. */
+static const char *launcher_family(void) {
+    return mst_environment_get("PMIX_RANK") ? "openmpi" : mst_environment_get("PMI_RANK") ? "mpich" : NULL;
+}
+
 mpi_launch mpi_launch_find(void) {
     for (size_t i = 0; i < sizeof launcher_rows / sizeof *launcher_rows; i++) {
         const struct launcher_row *row = &launcher_rows[i];
@@ -36,10 +41,9 @@ mpi_launch mpi_launch_find(void) {
         return (mpi_launch){.processes = processes,
                             .locals = row->locals ? launcher_number(row->locals) : 0,
                             .variable = row->processes,
-                            .family = row->family};
+                            .family = row->family ? row->family : launcher_family()};
     }
-    /* Slurm's PMIx starts Open MPI; MPICH would be started by PMI. */
-    return (mpi_launch){.family = mst_environment_get("PMIX_RANK") ? "openmpi" : mst_environment_get("PMI_RANK") ? "mpich" : NULL};
+    return (mpi_launch){.family = launcher_family()};
 }
 
 muster_status mpi_asked_for(const mst_nodes_options *options, mpi_asked *asked, const char **path) {

@@ -136,6 +136,12 @@ for name in mpis:
     for drops in ("none", "mpi"):
         text = output(*launch, program, "alone", MUSTER_NODES=drops, MUSTER_MPI_SHIM=str(build))
         expect("one of 2 processes" not in text, f"{name}: MUSTER_NODES={drops} drops the line")
+    # Under srun the way that it starts processes says which MPI they have; without a server behind the variables MPI may then refuse.
+    rank, text = {"openmpi": ("PMIX_RANK", "Open MPI"), "mpich": ("PMI_RANK", "MPICH")}[name]
+    slurm = {**os.environ, "SLURM_STEP_NUM_TASKS": "2", "SLURM_PROCID": "0", rank: "0", "MUSTER_NODES": "mpi", "MUSTER_MPI_SHIM": str(build),
+             "OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
+    said = subprocess.run([program, "alone"], env=slurm, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=500, check=False).stdout
+    expect(f"(the launcher is that of {text})" in said, f"{name}: srun's processes with {rank} have {text}: {said!r}")
     if os.cpu_count() > 1 and shutil.which("taskset"):
         # As if there were two hosts, each with one process, which is bound to one CPU.
         local = "OMPI_COMM_WORLD_LOCAL_SIZE=1" if name == "openmpi" else "MPI_LOCALNRANKS=1"
