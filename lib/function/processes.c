@@ -123,8 +123,11 @@ static void describe(const muster_function *function, const mst_arguments *argum
 
 /* ---- the begin round ---- */
 
+static bool is_master(const muster_function *function) { return function->object.runtime->nodes->process == 0; }
+
 static muster_status plan_alone(muster_function *function, const mst_arguments *arguments) {
     MUSTER_TRY(mst_plan_make(function, arguments));
+    if (arguments->single && !is_master(function)) return MUSTER_OK; /* the replica that is read is process 0's */
     return mst_call_check_variables(arguments->single ? &function->single : &function->together, arguments->where);
 }
 
@@ -164,8 +167,6 @@ muster_status mst_processes_prepare(muster_function *function, const mst_argumen
 }
 
 /* ---- the run, and the end round ---- */
-
-static bool is_master(const muster_function *function) { return function->object.runtime->nodes->process == 0; }
 
 /* A single call is process 0's: the others get its outputs. */
 static muster_status run_part(mst_call *call, const char *where, bool *began) {

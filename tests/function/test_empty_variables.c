@@ -1,6 +1,7 @@
 /* Functions that read a variable without rows: what their bodies see, before and after the rows are
  * scattered. */
 #include "function_fixture.h"
+#include "memory_impl.h"
 
 enum { DEVICES = 3, ROWS = 7 };
 
@@ -33,7 +34,13 @@ static muster_function *make(muster_runtime *runtime, seen *s, muster_variable_u
 
 static muster_status call(muster_function *f, seen *s, float *y) {
     *s = (seen){.v = s->v};
-    return muster_function_call(f, NULL, 0, (muster_tensor[]){muster_f32(y)}, 1, NULL);
+    const muster_status status = muster_function_call(f, NULL, 0, (muster_tensor[]){muster_f32(y)}, 1, NULL);
+    char message[MST_MESSAGE_SIZE];
+    mst_error_save(message);
+    processes_merge(s->runs, sizeof s->runs);
+    processes_merge(s->rows, sizeof s->rows);
+    processes_merge(s->weight, sizeof s->weight);
+    return status == MUSTER_OK ? status : mst_error_restore(status, message);
 }
 
 static void scatter_rows(muster_variable *v, int64_t rows) {

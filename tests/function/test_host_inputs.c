@@ -1,6 +1,8 @@
 /* MUSTER_INPUT_HOST: bodies on every kind of device read these inputs by their addresses. Every
  * mode, every kind of selection, with and without slices and strides. */
 #include "function_fixture.h"
+#include "memory_impl.h"
+#include "muster/nodes.h"
 
 #include <stdbool.h>
 #include <string.h>
@@ -9,6 +11,7 @@ enum { DEVICES = 3, ROWS = 12, COLUMNS = 2, SELECTED_MAX = ROWS };
 
 /* What the bodies have read, by position among the selected rows. */
 typedef struct record {
+    const muster_runtime *runtime;
     const char *memory; /* the caller's arrays */
     size_t bytes;
     bool copies;             /* the rows are packed, so they are not in the caller's memory */
@@ -34,7 +37,7 @@ static muster_status body(muster_worker *w, const muster_tensor *in, muster_tens
     record *r = user;
     const int64_t first = muster_worker_first_row(w), rows = muster_worker_rows(w);
     float scale = 0;
-    bool right = in[3].device == muster_worker_rank(w);
+    bool right = muster_worker_rank(w) == in[3].device + muster_runtime_first_rank(r->runtime, muster_worker_process(w));
     for (int i = 0; i < 3; i++) right &= in[i].device == MUSTER_DEVICE_HOST;
     right &= in[0].shape[0] == rows && in[1].shape[0] == rows && in[2].shape[0] == 1 && in[3].shape[0] == rows;
     right &= is_callers(r, &in[0]) == !r->copies && is_callers(r, &in[1]) && is_callers(r, &in[2]);
@@ -101,8 +104,11 @@ static void run_case(muster_function *f, record *r, const selected *s, int64_t s
     const muster_tensor inputs[] = {scattered, muster_i32(a.minibatch, s->count, COLUMNS), muster_i32(a.all, 1, COLUMNS),
                                     muster_f32(a.beside, ROWS, COLUMNS)},
                         output = muster_f32(y, COLUMNS);
-    *r = (record){.memory = (const char *)&a, .bytes = sizeof a, .copies = s->selection.kind == MUSTER_SELECT_LIST};
+    *r = (record){.runtime = r->runtime, .memory = (const char *)&a, .bytes = sizeof a, .copies = s->selection.kind == MUSTER_SELECT_LIST};
     assert_ok(muster_function_call(f, inputs, 4, &output, 1, &options));
+    processes_merge(r->rows_seen, sizeof r->rows_seen);
+    processes_merge(r->scattered, sizeof r->scattered);
+    processes_merge(r->minibatch, sizeof r->minibatch);
     for (int32_t rank = 0; rank < DEVICES; rank++) assert_false(r->wrong[rank]);
     float sum = 0;
     for (int64_t i = 0; i < ROWS; i++) {
@@ -120,7 +126,7 @@ static void bodies_read_the_rows_in_host_memory(void **unused) {
     int cases = 0;
     for_each_backend(backend) {
         muster_runtime *runtime = fixture_open(backend, DEVICES);
-        record r;
+        record r = {.runtime = runtime};
         muster_function *f = make(runtime, &r);
         for (int s = 0; s < SELECTIONS; s++)
             for (int64_t slices = 1; slices <= SLICES; slices++)
@@ -160,8 +166,11 @@ static void operations_on_a_gpu_refuse_host_inputs(void **unused) {
             assert_ok(muster_function_input(f, "x", MUSTER_F32, 1, MUSTER_BROADCAST | MUSTER_INPUT_HOST));
             assert_ok(muster_function_output(f, "y", MUSTER_F32, 1, MUSTER_MAX));
             const muster_status status = muster_function_call(f, &input, 1, &output, 1, NULL);
+            char message[MST_MESSAGE_SIZE];
+            mst_error_save(message);
+            processes_merge(&on_host, sizeof on_host);
             if (i == 0 && !on_host) {
-                assert_refused(status, MUSTER_INVALID_ARGUMENT, "muster_copy");
+                assert_refused(mst_error_restore(status, message), MUSTER_INVALID_ARGUMENT, "muster_copy");
             } else {
                 assert_ok(status);
                 assert_true(y[0] == 4 && y[1] == 5);

@@ -113,12 +113,12 @@ static muster_status fill_and_reduce(muster_worker *worker, const muster_tensor 
     (void)in, (void)user;
     const int64_t shape[] = {N};
     muster_tensor a = muster_worker_scratch(worker, MUSTER_F32, 1, shape);
-    MUSTER_TRY(launch_fill(worker, a, (float)(worker->rank + 1)));
+    MUSTER_TRY(launch_fill(worker, a, (float)(muster_worker_rank(worker) + 1)));
     MUSTER_TRY(muster_worker_all_reduce(worker, NULL, MUSTER_SUM, a, a));
     const float *sum = muster_tensor_address(a);
     for (int i = 0; i < N; i++)
         if (sum[i] != 3) return muster_fail(MUSTER_USER, "a wrong sum");
-    MUSTER_TRY(launch_fill(worker, a, (float)(worker->rank + 5)));
+    MUSTER_TRY(launch_fill(worker, a, (float)(muster_worker_rank(worker) + 5)));
     MUSTER_TRY(muster_worker_group_begin(worker, NULL));
     MUSTER_TRY(muster_worker_broadcast(worker, NULL, 1, a, a));
     MUSTER_TRY(muster_worker_group_end(worker, NULL));
@@ -144,7 +144,7 @@ static void collectives_come_after_programs(void **state) {
 
 static muster_status fill_output(muster_worker *worker, const muster_tensor *in, muster_tensor *out, void *user) {
     (void)in, (void)user;
-    return launch_fill(worker, out[0], (float)(worker->rank + 1));
+    return launch_fill(worker, out[0], (float)(muster_worker_rank(worker) + 1));
 }
 
 static void outputs_are_collected_after_programs(void **state) {
@@ -211,7 +211,7 @@ static void slices_come_after_programs(void **state) {
 static muster_status fill_and_fail(muster_worker *worker, const muster_tensor *in, muster_tensor *out, void *user) {
     (void)in, (void)user;
     MUSTER_TRY(launch_fill(worker, out[0], 9));
-    return worker->rank == 1 ? muster_fail(MUSTER_USER, "on purpose") : MUSTER_OK;
+    return muster_worker_rank(worker) == 1 ? muster_fail(MUSTER_USER, "on purpose") : MUSTER_OK;
 }
 
 /* The memory of a refused call is the caller's again. */

@@ -160,7 +160,7 @@ static void check_dtype(const char *backend, int shards, muster_dtype dtype) {
     static _Alignas(64) char x[ROWS * COLUMNS * 8], near[ROWS * COLUMNS * 8];
     const example *current = NULL;
     fill(x, near, dtype, fixture_seed() + (uint64_t)dtype);
-    muster_runtime *runtime = fixture_open(backend, shards);
+    muster_runtime *runtime = fixture_open_alone(backend, shards);
     muster_function *f = make(runtime, dtype, &current);
     for (int e = 0; e < EXAMPLES; e++) {
         current = &examples[e];

@@ -27,7 +27,7 @@ static muster_status body(muster_worker *w, const muster_tensor *in, muster_tens
         MUSTER_TRY(muster_worker_shard_rows(w, k, &first, &rows));
         muster_tensor part = muster_tensor_slice(parts, k, k + 1);
         part = muster_tensor_make(part.dtype, muster_tensor_address(part), 1, row);
-        part.device = muster_worker_rank(w);
+        part.device = in[0].device;
         if (rows)
             MUSTER_TRY(muster_reduce(w, s->op, muster_tensor_slice(in[0], first, first + rows), 0, part));
         else
@@ -69,7 +69,7 @@ static result run(const char *backend, int devices, int shards, muster_dtype dty
     static _Alignas(64) char x[ROWS * COLUMNS * 8], copied[ROWS * COLUMNS * 8];
     setting s = {.op = op};
     result r = {{0}};
-    muster_runtime *runtime = fixture_open_shards(backend, devices, shards);
+    muster_runtime *runtime = shards ? fixture_open_shards(backend, devices, shards) : fixture_open_alone(backend, devices);
     muster_function *f = make(runtime, dtype, &s);
     fill(x, dtype);
     memset(copied, 0, sizeof copied);
@@ -77,7 +77,7 @@ static result run(const char *backend, int devices, int shards, muster_dtype dty
     const muster_tensor in = muster_tensor_make(dtype, x, 2, shape),
                         out[] = {muster_tensor_make(dtype, r.reduced, 1, wide), muster_tensor_make(dtype, copied, 2, shape)};
     assert_ok((single ? muster_function_call_single : muster_function_call)(f, &in, 1, out, 2, NULL));
-    assert_int_equal(s.runs, single ? 1 : devices);
+    assert_int_equal(processes_sum(s.runs), single ? 1 : devices);
     assert_memory_equal(x, copied, (size_t)(rows * COLUMNS * muster_dtype_size(dtype)));
     fixture_close(runtime);
     return r;

@@ -29,7 +29,7 @@ static void open_world(world *t, const char *backend, int devices, int shards) {
     float zero = 0, table[ROWS];
     int64_t none = 0;
     for (int i = 0; i < ROWS; i++) table[i] = i % 3 ? 1e-3f * (float)i : i % 2 ? 1e6f : -1e6f;
-    t->runtime = fixture_open_shards(backend, devices, shards);
+    t->runtime = shards ? fixture_open_shards(backend, devices, shards) : fixture_open_alone(backend, devices);
     assert_ok(muster_variable_create(t->runtime, "first", muster_f32(&zero), &t->first));
     assert_ok(muster_variable_create(t->runtime, "largest", muster_f32(&zero), &t->largest));
     assert_ok(muster_variable_create(t->runtime, "counted", muster_i64(&none), &t->counted));

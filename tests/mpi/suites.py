@@ -1,6 +1,7 @@
 """The suites of a folder of tests as several processes: suites.py BUILD MPI FOLDER. Each suite that suites.txt does not list is started by mpirun
 with 2 processes, with --full also with 1 and 4: the same program, whose devices are shared out (support/collectives_processes.h). Every process passes
 the same tests, the processes share runtimes, each row of a call is computed in one of them, and each has sent bytes."""
+import fnmatch
 import os
 import pathlib
 import re
@@ -38,8 +39,14 @@ def read_list():
             continue
         kind, name, reason = line.split(maxsplit=2)
         suite, _, test = name.partition(":")
+        if kind == "launch" and "*" in name:
+            found = fnmatch.filter(all_suites(name.partition("/")[0]), name)
+            kinds[kind].update(dict.fromkeys(found, reason))
+            if not found:
+                fail("suites.txt", f"line {number}: {line}")
+            continue
         text = (tests / f"{suite}.c").read_text() if (tests / f"{suite}.c").exists() else None
-        if kind not in kinds or text is None or (kind == "test") != bool(test) or not re.search(rf"\b{test}\b", text) or name in kinds[kind]:
+        if kind not in kinds or text is None or (kind == "test" and not test) or (test and kind not in ("test", "later")) or not re.search(rf"\b{test}\b", text) or name in kinds[kind]:
             fail("suites.txt", f"line {number}: {line}")
             continue
         kinds[kind][name] = reason
@@ -126,7 +133,7 @@ ran = 0
 for suite in all_suites(folder):
     if any(suite in kinds[kind] for kind in ("local", "launch", "later")) or (only and suite != only) or (suite in kinds["full"] and not full and not only):
         continue
-    skipped = [name.partition(":")[2] for name in kinds["test"] if name.startswith(suite + ":")]
+    skipped = [name.partition(":")[2] for kind in ("test", "later") for name in kinds[kind] if name.startswith(suite + ":")]
     for processes in (1, 2, 4) if full else (2,):
         run(suite, processes, skipped)
     ran += 1

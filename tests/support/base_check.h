@@ -10,6 +10,7 @@
 
 #include <cmocka.h>
 
+#include "base_plain.h"
 #include "memory_impl.h"
 
 /* The call succeeds, or the test fails with the library's own words. */
@@ -24,7 +25,7 @@
     do {                                                                                                                  \
         muster_status status_ = (expression);                                                                             \
         if (status_ != (code)) fail_msg("%s: expected %s, received %s", #expression, #code, muster_status_name(status_)); \
-        if (!strstr(muster_last_error(), text)) fail_msg("\"%s\" lacks \"%s\"", muster_last_error(), text);               \
+        if (!strstr(test_plain(muster_last_error()), text)) fail_msg("\"%s\" lacks \"%s\"", muster_last_error(), text);   \
     } while (0)
 
 #endif

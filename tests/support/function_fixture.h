@@ -11,12 +11,15 @@
 #include <cmocka.h>
 
 #include "muster/function.h"
+#include "runtime_processes.h"
 
 /* A silent runtime of `count` devices of `backend` ("host" or "discrete"). Fails the test if it
  * does not open. */
 muster_runtime *fixture_open(const char *backend, int count);
 /* The same with logical shards; 0: off. */
 muster_runtime *fixture_open_shards(const char *backend, int count, int shards);
+/* The same for this process alone, also where the test is several: what others are compared with. */
+muster_runtime *fixture_open_alone(const char *backend, int count);
 void fixture_close(muster_runtime *runtime);
 
 /* The status is OK, else the test fails with the message. */

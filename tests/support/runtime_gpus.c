@@ -73,6 +73,7 @@ muster_status __wrap_muster_runtime_open(const muster_runtime_options *options, 
     const muster_status status = open_own(of_launch ? &own : options, runtime);
     if (status == MUSTER_OK) {
         open_runtimes++;
+        processes_opened(*runtime);
         processes_count_open(muster_runtime_processes(*runtime) > 1);
     }
     process = getpid();
@@ -80,6 +81,7 @@ muster_status __wrap_muster_runtime_open(const muster_runtime_options *options, 
 }
 
 muster_status __wrap_muster_runtime_close(muster_runtime *runtime) {
+    processes_closed(runtime);
     muster_status status = __real_muster_runtime_close(runtime);
     if (status != MUSTER_OK || !runtime || process != getpid()) return status;
     open_runtimes--;

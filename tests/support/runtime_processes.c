@@ -1,5 +1,6 @@
 #include "runtime_processes.h"
 
+#include "base_check.h"
 #include "runtime_impl.h"
 
 #include <stdio.h>
@@ -35,6 +36,7 @@ bool processes_options(const muster_runtime_options *asked, muster_runtime_optio
     for (int32_t e = 0; e < kinds; e++) total += entries[e].count;
     *own = *asked;
     own->nodes = "none";
+    if (kinds > 1 && asked->logical_shards > 0) return true; /* the processes would have other backends */
     if (!kinds || !processes_share(total, &first, &count)) return true;
     own->devices = text;
     own->nodes = "mpi";
@@ -48,6 +50,36 @@ bool processes_options(const muster_runtime_options *asked, muster_runtime_optio
     return true;
 }
 
-void processes_gather_runtime(const muster_runtime *runtime, void *array, int64_t size) {
-    processes_gather_ranks(runtime->nodes, array, size);
+static const muster_runtime *opened; /* last, and not closed */
+
+void processes_opened(const muster_runtime *runtime) { opened = runtime; }
+void processes_closed(const muster_runtime *runtime) {
+    if (opened == runtime) opened = NULL;
+}
+
+void processes_merge(void *memory, int64_t bytes) {
+    mst_nodes *nodes = opened ? opened->nodes : NULL;
+    int64_t each[64];
+    if (!nodes) return;
+    unsigned char *all = malloc((size_t)(nodes->processes * bytes));
+    assert_non_null(all);
+    for (int32_t p = 0; p < nodes->processes; p++) each[p] = bytes;
+    memcpy(all + nodes->process * bytes, memory, (size_t)bytes);
+    processes_gather(nodes, all, each);
+    for (int32_t p = 0; p < nodes->processes; p++)
+        for (int64_t i = 0; i < bytes; i++) ((unsigned char *)memory)[i] |= all[p * bytes + i];
+    free(all);
+}
+
+int32_t processes_own_ranks(void) { return opened ? opened->size : 0; }
+
+int64_t processes_sum(int64_t own) {
+    mst_nodes *nodes = opened ? opened->nodes : NULL;
+    int64_t all[64], each[64], sum = 0;
+    if (!nodes) return own;
+    for (int32_t p = 0; p < nodes->processes; p++) each[p] = sizeof *all;
+    all[nodes->process] = own;
+    processes_gather(nodes, all, each);
+    for (int32_t p = 0; p < nodes->processes; p++) sum += all[p];
+    return sum;
 }
