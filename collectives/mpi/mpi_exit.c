@@ -106,7 +106,8 @@ static void exit_run(int status, void *unused) {
     if (at_exit.process != getpid()) return; /* a child of this process */
     if (table->state(&initialised, &finalised, &threads) != MUSTER_WIRE_OK || !initialised || finalised) return;
     if (at_exit.lost) { /* MPI_Finalize would wait for them */
-        fprintf(stderr, "muster: exits without MPI_Finalize, since processes of the launch are lost\n");
+        fprintf(stderr,
+                "muster: exits without MPI_Finalize, which would wait for processes that are lost or were not closed with this one\n");
         return;
     }
     muster_wire *wire = at_exit.all ? at_exit.all : at_exit.count ? at_exit.wires[0]->state : NULL;

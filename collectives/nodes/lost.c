@@ -5,6 +5,7 @@
 #include "clock_impl.h"
 
 #include <stdio.h>
+#include <string.h>
 #include <time.h>
 
 enum { LOST_LISTED = 64, LOST_NAP_NS = 1000000 };
@@ -52,7 +53,12 @@ static void end_launch(mst_nodes *nodes, const char *message) {
 }
 
 muster_status mst_nodes_lose_as(mst_nodes *nodes, const char *message) {
-    if (!atomic_exchange(&nodes->lost, true)) {
+    pthread_mutex_lock(&nodes->wire->lock);
+    const bool first = !atomic_load(&nodes->lost);
+    if (first) snprintf(nodes->rounds->lost, sizeof nodes->rounds->lost, "%s", message);
+    atomic_store(&nodes->lost, true);
+    pthread_mutex_unlock(&nodes->wire->lock);
+    if (first) {
         spread(nodes, message);
         if (nodes->rounds->on_lost == MST_LOST_ABORT) end_launch(nodes, message);
     }
@@ -68,4 +74,10 @@ muster_status mst_nodes_lose(mst_nodes *nodes, const char *where, int32_t proces
               lost >= 0 ? mst_nodes_process_text(nodes, lost, name) : "another process", why);
     mst_error_save(message);
     return mst_nodes_lose_as(nodes, message);
+}
+
+muster_status mst_nodes_lost_before(const mst_nodes *nodes, const char *where) {
+    const char *said = nodes->rounds->lost, *behind = strstr(said, ": "); /* the function that was called then */
+    return mst_error(MUSTER_NODE_LOST, "%s: %s", where,
+                     behind ? behind + 2 : "a process has been lost before; this runtime can only be closed");
 }

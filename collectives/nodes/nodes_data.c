@@ -40,8 +40,7 @@ static mst_nodes_data *data_of(const mst_nodes *nodes) { return (mst_nodes_data 
 /* Moves what is in the first slab. */
 static muster_status data_move(mst_nodes *nodes, const char *where, mst_move *move) {
     mst_nodes_data *data = data_of(nodes);
-    if (nodes->lost || mst_schedule_in_flight(&data->schedule))
-        return mst_error(MUSTER_NODE_LOST, "%s: a process has been lost before; this runtime can only be closed", where);
+    if (nodes->lost || mst_schedule_in_flight(&data->schedule)) return mst_nodes_lost_before(nodes, where);
     MUSTER_TRY(mst_schedule_begin(&data->schedule, move));
     char doing[64];
     snprintf(doing, sizeof doing, "%s (%s)", where, mst_move_kind_name(move->kind));

@@ -8,6 +8,7 @@
 #include "memory_impl.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
@@ -48,6 +49,18 @@ static muster_status number_hosts(mst_nodes *nodes, const char (*names)[MST_HOST
     return MUSTER_OK;
 }
 
+/* How long a process that has lost another waits before it ends the launch. */
+static muster_status read_grace(int64_t *ns) {
+    const char *text = mst_environment_get("MUSTER_ABORT_AFTER");
+    char *end = NULL;
+    if (!text) return MUSTER_OK;
+    const double seconds = strtod(text, &end);
+    if (end == text || *end || !(seconds >= 0 && seconds <= 86400))
+        return mst_environment_refuse("MUSTER_ABORT_AFTER", "seconds, from 0 to 86400");
+    *ns = (int64_t)(seconds * 1e9);
+    return MUSTER_OK;
+}
+
 static muster_status find_hosts(mst_nodes *nodes) {
     mst_rounds *rounds = nodes->rounds;
     char name[MST_HOST_TEXT];
@@ -55,7 +68,8 @@ static muster_status find_hosts(mst_nodes *nodes) {
                            .where = where,
                            .warn_after_ns = nodes->warn_after_ns,
                            .fail_after_ns = nodes->fail_after_ns};
-    const muster_status mine = own_host(nodes->wire, name);
+    muster_status mine = own_host(nodes->wire, name);
+    if (mine == MUSTER_OK) mine = read_grace(&rounds->lost_grace_ns);
     char message[MST_MESSAGE_SIZE], sentences[2][MST_MESSAGE_SIZE];
     mst_error_save(message);
     mst_arrival_input input = {.kind = MST_ROUND_OPEN, .status = mine, .rank = -1, .payload = name, .payload_bytes = MST_HOST_TEXT};
@@ -105,9 +119,9 @@ static muster_status open_rounds(mst_nodes *nodes, const mst_nodes_options *opti
     rounds->epoch = MST_EPOCH_OPEN;
     rounds->closed = -1;
     rounds->on_lost = options->on_lost;
-    rounds->lost_grace_ns = lost_grace_ns;
     rounds->log = options->log;
     rounds->log_user = options->log_user;
+    rounds->lost_grace_ns = lost_grace_ns;
     const mst_channel channel = {.wire = nodes->wire, .lane = 0, .size = nodes->processes, .rank = nodes->process};
     return mst_arrival_open(&rounds->arrival, &channel, MST_ROUND_BYTES);
 }
@@ -153,10 +167,12 @@ muster_status mst_nodes_open(const mst_nodes_options *options, mst_nodes **nodes
 
 /* ---- closing ---- */
 
-/* Tells the others. true: all close now, so nothing is in flight. */
+/* Tells the others. true: all close now, or refuse the calls that they make instead, so that nothing
+ * is in flight. */
 static bool agree_to_close(mst_nodes *nodes) {
     mst_rounds *rounds = nodes->rounds;
-    if (atomic_load(&nodes->lost) || rounds->closed >= 0) return false;
+    if (atomic_load(&nodes->lost)) return false;
+    if (rounds->closed >= 0) return true;
     pthread_mutex_lock(&nodes->wire->lock);
     rounds->epoch++;
     pthread_mutex_unlock(&nodes->wire->lock);
@@ -167,7 +183,9 @@ static bool agree_to_close(mst_nodes *nodes) {
                            .warn_after_ns = -1,
                            .fail_after_ns = sooner ? nodes->fail_after_ns : close_grace_ns};
     mst_arrival_input input = {.kind = MST_ROUND_CLOSE, .rank = -1};
-    return mst_rounds_arrive(nodes, &input, &wait) == MUSTER_OK && mst_arrival_matches(&rounds->arrival);
+    const muster_status status = mst_rounds_arrive(nodes, &input, &wait);
+    if (status == MUSTER_TIMEOUT && rounds->log) rounds->log(rounds->log_user, MUSTER_LOG_WARNING, muster_last_error());
+    return status == MUSTER_OK;
 }
 
 /* Poison and answers that are still leaving. */

@@ -64,9 +64,10 @@ static muster_status failed(mst_nodes *nodes, const mst_round *round, const mst_
     char mine[MST_MESSAGE_SIZE] = "", sentences[2][MST_MESSAGE_SIZE], name[MST_PROCESS_TEXT];
     if (round->status != MUSTER_OK) mst_error_save(mine);
     mst_rounds_sentences(nodes, wait, header.at, -1, mine, sentences);
-    if (sentences[0][0]) return mst_error_restore(header.status, sentences[0]);
-    return mst_error(header.status, "%s: %s failed with %s", round->where, mst_nodes_process_text(nodes, header.at, name),
-                     muster_status_name(header.status));
+    mst_nodes_process_text(nodes, header.at, name);
+    if (!sentences[0][0]) return mst_error(header.status, "%s: %s failed with %s", round->where, name, muster_status_name(header.status));
+    if (strstr(sentences[0], name)) return mst_error_restore(header.status, sentences[0]);
+    return mst_error(header.status, "%.*s, in %s", MST_MESSAGE_SIZE - 6 - (int)strlen(name), sentences[0], name);
 }
 
 static muster_status differing(mst_nodes *nodes, const mst_round *round, const mst_nodes_wait *wait, int32_t one, int32_t other) {
@@ -115,8 +116,7 @@ static mst_nodes_wait wait_of(const mst_nodes *nodes, const mst_round *round, co
 }
 
 static muster_status refused_before(const mst_nodes *nodes, const mst_round *round) {
-    if (atomic_load(&nodes->lost))
-        return mst_error(MUSTER_NODE_LOST, "%s: a process has been lost before; this runtime can only be closed", round->where);
+    if (atomic_load(&nodes->lost)) return mst_nodes_lost_before(nodes, round->where);
     if (nodes->rounds->closed >= 0) return closed(nodes, round->where);
     if (round->payload_bytes < 0 || round->payload_bytes > MST_ROUND_BYTES)
         return mst_error(MUSTER_INTERNAL, "%s: a round of %d bytes", round->where, (int)round->payload_bytes);
@@ -142,7 +142,11 @@ muster_status mst_nodes_begin(mst_nodes *nodes, mst_round *round) {
     rounds->epoch++;
     pthread_mutex_unlock(&nodes->wire->lock);
     rounds->sequence = 0;
-    memcpy(rounds->last, rounds->text, sizeof rounds->last);
+    if (rounds->begun) {
+        memcpy(rounds->last, rounds->text, sizeof rounds->last);
+        rounds->last_epoch = rounds->epoch - 1;
+    }
+    rounds->begun = false;
     memcpy(rounds->text, round->text, sizeof rounds->text);
     snprintf(doing, sizeof doing, "call %" PRIu64 " (%s)", mst_call_number(rounds->epoch), round->text);
     mst_nodes_wait wait = wait_of(nodes, round, doing);
@@ -151,6 +155,7 @@ muster_status mst_nodes_begin(mst_nodes *nodes, mst_round *round) {
     if (status == MUSTER_TIMEOUT && !mst_control_is_poisoned(&rounds->control, MST_CONTROL_GIVEN_UP, rounds->epoch))
         return mst_rounds_give_up(nodes, status);
     MUSTER_TRY(status);
+    rounds->begun = true;
     MUSTER_TRY(verdict(nodes, round, &wait));
     round->all = rounds->arrival.all;
     return MUSTER_OK;
@@ -165,6 +170,33 @@ static bool may_still_end(const mst_rounds *rounds, const mst_round *round, cons
     return round->status == MUSTER_OK && !mst_control_is_poisoned(&rounds->control, MST_CONTROL_FAILED, rounds->epoch);
 }
 
+/* A warning may not have had the time to find whom it is about. */
+static void log_that_it_waits(const mst_nodes *nodes, const mst_nodes_wait *wait) {
+    char line[MST_MESSAGE_SIZE + 40];
+    if (wait->warn_after_ns < 0 || !nodes->rounds->log) return;
+    snprintf(line, sizeof line, "muster: %s; it is waited for", muster_last_error());
+    nodes->rounds->log(nodes->rounds->log_user, MUSTER_LOG_WARNING, line);
+}
+
+enum { END_SEARCHES = 4, END_AGAIN_NS = 1000000000 };
+
+/* After a deadline. Two searches in a row must name the process that is lost: at one of them it may
+ * only have lacked a CPU. */
+static muster_status wait_on(mst_nodes *nodes, const mst_round *round, mst_nodes_wait *wait) {
+    muster_status status = MUSTER_TIMEOUT;
+    for (int32_t suspect = -1, searches = 0; status == MUSTER_TIMEOUT;) {
+        if (may_still_end(nodes->rounds, round, wait)) {
+            log_that_it_waits(nodes, wait);
+        } else {
+            if (wait->late == suspect || searches++ == END_SEARCHES) break;
+            suspect = wait->late;
+            if (wait->fail_after_ns > END_AGAIN_NS) wait->fail_after_ns = END_AGAIN_NS;
+        }
+        status = mst_nodes_wait_run(nodes, wait, &nodes->rounds->arrival.machine);
+    }
+    return status;
+}
+
 muster_status mst_nodes_end(mst_nodes *nodes, mst_round *round) {
     mst_rounds *rounds = nodes->rounds;
     char doing[MST_CALL_TEXT];
@@ -174,8 +206,7 @@ muster_status mst_nodes_end(mst_nodes *nodes, mst_round *round) {
     mst_nodes_wait wait = wait_of(nodes, round, doing);
     mst_arrival_input input = input_of(round, MST_ROUND_END);
     muster_status status = mst_rounds_arrive(nodes, &input, &wait);
-    while (status == MUSTER_TIMEOUT && may_still_end(rounds, round, &wait))
-        status = mst_nodes_wait_run(nodes, &wait, &rounds->arrival.machine);
+    if (status == MUSTER_TIMEOUT) status = wait_on(nodes, round, &wait);
     if (status == MUSTER_TIMEOUT && wait.silent) {
         char text[MST_CALL_TEXT + 40];
         snprintf(text, sizeof text, "has not ended call %" PRIu64 " (%s)", mst_call_number(rounds->epoch), rounds->text);

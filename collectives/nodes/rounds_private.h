@@ -23,8 +23,11 @@ typedef struct mst_rounds {
     mst_arrival arrival; /* lane 0, MST_ROUND_BYTES */
     mst_control control;
     uint64_t epoch, sequence;                        /* of the next arrival; epoch: written under the lock of the wire */
-    char text[MST_ROUND_TEXT], last[MST_ROUND_TEXT]; /* what this call does, and what the one before did; "": none */
+    char text[MST_ROUND_TEXT], last[MST_ROUND_TEXT]; /* what this call does; the last one before it that all have begun; "": none */
+    uint64_t last_epoch;                             /* of `last` */
+    bool begun;                                      /* all have begun this call, or refused it together */
     int32_t closed;                                  /* a process that has closed its runtime, or -1 */
+    char lost[MST_MESSAGE_SIZE];                     /* how nodes->lost was said first; written once, before that */
     int32_t on_lost;
     int64_t lost_grace_ns; /* before the end of the launch, so that other processes can say what they know */
     void (*log)(void *user, muster_log_level level, const char *line);
@@ -115,5 +118,7 @@ void mst_rounds_sentences(mst_nodes *nodes, const mst_nodes_wait *wait, int32_t 
 muster_status mst_nodes_lose(mst_nodes *nodes, const char *where, int32_t process, const char *why);
 /* The same where another process has said it: its message. */
 muster_status mst_nodes_lose_as(mst_nodes *nodes, const char *message);
+/* What every later call gets: NODE_LOST, with what was said then. */
+muster_status mst_nodes_lost_before(const mst_nodes *nodes, const char *where);
 
 #endif

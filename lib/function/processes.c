@@ -181,11 +181,11 @@ static muster_status run_part(mst_call *call, const char *where, bool *began) {
 }
 
 /* The deadlines of this call hold for its rounds, too. */
-static void set_deadlines(mst_nodes *nodes, const mst_plan *plan, int64_t kept[2]) {
+static void set_deadlines(mst_nodes *nodes, const muster_call_options *options, int64_t kept[2]) {
     kept[0] = nodes->warn_after_ns;
     kept[1] = nodes->fail_after_ns;
-    if (plan->warn_after_ns) nodes->warn_after_ns = plan->warn_after_ns;
-    if (plan->fail_after_ns) nodes->fail_after_ns = plan->fail_after_ns;
+    if (options->warn_after_ns) nodes->warn_after_ns = options->warn_after_ns;
+    if (options->fail_after_ns) nodes->fail_after_ns = options->fail_after_ns;
 }
 
 static muster_status make_block(mst_call *call, const char *where) {
@@ -217,18 +217,23 @@ static muster_status end(mst_call *call, const mst_arguments *arguments, muster_
                  : mst_processes_collect_single(call, arguments->where, round.all, bytes);
 }
 
-muster_status mst_processes_call(muster_function *function, const mst_arguments *arguments) {
-    mst_nodes *nodes = function->object.runtime->nodes;
+static muster_status call_all(muster_function *function, const mst_arguments *arguments) {
     mst_call *call = arguments->single ? &function->single : &function->together;
     mst_arguments planned;
-    int64_t kept[2];
     bool began;
     MUSTER_TRY(plan_together(function, arguments, &planned));
-    set_deadlines(nodes, &function->plan, kept);
     muster_status status = run_part(call, planned.where, &began);
     status = end(call, &planned, status, began);
     if (!status && began && function->use_count) mst_updates_apply(call);
+    return began && function->ended ? function->ended(function->user, status) : status;
+}
+
+muster_status mst_processes_call(muster_function *function, const mst_arguments *arguments) {
+    mst_nodes *nodes = function->object.runtime->nodes;
+    int64_t kept[2];
+    set_deadlines(nodes, arguments->options, kept);
+    const muster_status status = call_all(function, arguments);
     nodes->warn_after_ns = kept[0];
     nodes->fail_after_ns = kept[1];
-    return began && function->ended ? function->ended(function->user, status) : status;
+    return status;
 }

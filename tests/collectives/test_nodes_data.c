@@ -123,11 +123,11 @@ static void test_a_lost_process_costs_the_slabs(void **state) {
     const int64_t before = mst_slabs_leaked();
     test = (nodes_test){.launch_options = {.processes = 2}, .body = leave_out_one, .on_lost = MST_LOST_ERROR};
     nodes_run(&test);
-    nodes_expect(
-        &test, 0, 0, 0, MUSTER_NODE_LOST,
-        "here: process 1 (host host0) does not take part in a transfer that it has begun: it is lost, and this runtime can only be "
-        "closed");
-    nodes_expect(&test, 0, 0, 1, MUSTER_NODE_LOST, "here: a process has been lost before; this runtime can only be closed");
+    for (int32_t k = 0; k < 2; k++)
+        nodes_expect(
+            &test, 0, 0, k, MUSTER_NODE_LOST,
+            "here: process 1 (host host0) does not take part in a transfer that it has begun: it is lost, and this runtime can only be "
+            "closed");
     assert_true(mst_slabs_leaked() - before >= 2 * SLAB);
 }
 

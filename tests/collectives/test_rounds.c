@@ -176,13 +176,15 @@ static void refuse(nodes_test *test, mst_nodes *nodes, int32_t p) {
 
 static void test_lowest_failure_reaches_all(void **state) {
     (void)state;
+    static const char who[] = ", in process 1 (host host0)";
     for (int32_t processes = 2; processes <= NODES_MOST; processes++) {
         nodes_test test = {.launch_options = {.processes = processes}, .body = refuse};
         char longest[MST_MESSAGE_SIZE];
         memset(longest, 'b', sizeof longest - 1);
-        longest[sizeof longest - 1] = 0;
+        memcpy(longest + sizeof longest - sizeof who, who, sizeof who);
         nodes_run(&test);
-        nodes_expect(&test, 0, processes - 1, 0, MUSTER_SHAPE_MISMATCH, "muster_function_call: input 'x' of process 1: 3 rows");
+        nodes_expect(&test, 0, processes - 1, 0, MUSTER_SHAPE_MISMATCH,
+                     "muster_function_call: input 'x' of process 1: 3 rows, in process 1 (host host0)");
         nodes_expect(&test, 0, processes - 1, 1, MUSTER_OK, "");
         nodes_expect(&test, 0, processes - 1, 2, MUSTER_USER, longest);
     }
