@@ -209,5 +209,6 @@ muster_status mst_nodes_agree(mst_nodes_state *state, const mst_batch *batch) {
         mst_nodes_small_fold(state, &view);
         return MUSTER_OK;
     }
+    MUSTER_TRY(mst_nodes_measure(state, batch));
     return mst_nodes_open_buffers(state);
 }

@@ -42,9 +42,9 @@ muster_status mst_nodes_open_buffers(mst_nodes_state *state) {
 /* ---- the state ---- */
 
 static void state_free(mst_nodes_state *state) {
-    mst_nodes_memory *const memories[] = {&state->records,  &state->gathered,        &state->requests,
-                                          &state->pointers, &state->momenta,         &state->offers,
-                                          &state->counts,   &state->gathered_counts, &state->gathered_lanes};
+    mst_nodes_memory *const memories[] = {&state->records,        &state->gathered, &state->requests, &state->pointers,
+                                          &state->momenta,        &state->offers,   &state->counts,   &state->gathered_counts,
+                                          &state->gathered_lanes, &state->lengths};
     mst_wire *wire = state->channel.wire;
     pthread_mutex_lock(&wire->lock);
     mst_arrival_close(&state->arrival);

@@ -82,7 +82,7 @@ typedef struct mst_nodes_state {
      * the lane of the span. */
     bool broken, spoilt;
     /* The requests of all ranks: requests[item * size + rank]; views point there. */
-    mst_nodes_memory records, gathered, requests, pointers, momenta, offers, counts, gathered_counts, gathered_lanes;
+    mst_nodes_memory records, gathered, requests, pointers, momenta, offers, counts, gathered_counts, gathered_lanes, lengths;
     /* Of a split in progress: by rank the lane of its part; by member the part that it has made,
      * and what became of that. */
     int32_t *lanes;
@@ -214,6 +214,8 @@ void mst_nodes_small_take(const mst_nodes_state *state, const mst_batch *batch, 
  * nodes_streams.c: collectives that only move. */
 mst_nodes_plan mst_nodes_fold_plan(const mst_batch *batch, const mst_view *view);
 mst_nodes_plan mst_nodes_scatter_plan(const mst_batch *batch, const mst_view *view);
+/* The leader, before: how much goes from which process to which. */
+muster_status mst_nodes_measure(mst_nodes_state *state, const mst_batch *batch);
 mst_nodes_plan mst_nodes_stream_plan(const mst_batch *batch, const mst_view *view);
 /* What a rank does with elements [first, last) of the result, which have the compute dtype:
  * `results` is that of `first`. */
