@@ -3,9 +3,9 @@
  * one process. Simple and slow: one piece after the other, with a meeting after each step.
  *
  * naive: every rank's values go to process 0, whose ranks combine them, and the result goes to all.
- * flat: the piece is cut into a slice for each rank; slice k of every rank's values goes to the rank
- * in place k, which combines them, and the results go to all; also in the reproducible mode, where
- * the ranks of a process do not follow one another. Places count the ranks of the first
+ * flat: the piece is cut into a slice for each rank; slice k of every rank's values goes to the
+ * rank in place k, which combines them, and the results go to all; also in the reproducible mode,
+ * where the ranks of a process do not follow one another. Places count the ranks of the first
  * process, then those of the second, ..., so that the concatenation of the slices is the piece. */
 #include "names_private.h"
 #include "nodes_transport_private.h"

@@ -1,6 +1,6 @@
-/* reduce_scatter over several processes: a process sends every other one what the ranks there get of
- * the sums, and nothing else. The results of a process are those of its ranks, one behind the other;
- * a round takes the next piece of those of every process. */
+/* reduce_scatter over several processes: a process sends every other one what the ranks there get
+ * of the sums, and nothing else. The results of a process are those of its ranks, one behind the
+ * other; a round takes the next piece of those of every process. */
 #include "nodes_transport_private.h"
 
 typedef struct scatter {

@@ -1,6 +1,6 @@
 /* The reproducible mode: reductions in bodies have the same bits however the ranks are spread over
- * processes. The bits to compare with are those of four ranks in one process, which other transports
- * make. Values depend on the order of their sum, and some are -0.0. */
+ * processes. The bits to compare with are those of four ranks in one process, which other
+ * transports make. Values depend on the order of their sum, and some are -0.0. */
 #include "base_check.h"
 #include "collectives_spans.h"
 #include "core/rendezvous_private.h"
