@@ -48,8 +48,16 @@ def check(mpirun, family, shims, version):
         text = launch(mpirun, family, shims, kernels, order)
         found(text, "nodes mpi: 2 ranks, sum 9000", 2)
         found(text, "nodes none: 1 ranks, sum 9000", 2)
-        found(text, rf"libraries: ({libraries}) libOpenCL\.so libpocl libhwloc\.so\n", 2)
+        found(text, rf"libraries: libmuster-mpi ({libraries}) libOpenCL\.so libpocl libhwloc\.so\n", 2)
 
+
+# One process, or several that are not asked to join: a thread for each device and no other, and nothing of an MPI in the process.
+for variables in ({}, {"MUSTER_NODES": "none"}, {"OMPI_COMM_WORLD_SIZE": "2"}, {"PMI_SIZE": "2", "PMI_RANK": "0"}):
+    clean = {key: value for key, value in os.environ.items() if not key.startswith(("MUSTER_", "OMPI_", "PMI", "SLURM_", "MPI"))}
+    done = subprocess.run([kernels, "alone"], env={**clean, **variables}, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=500, check=False)
+    expect(done.returncode == 0, f"{variables}: exit {done.returncode}: {done.stderr}")
+    found(done.stdout, r"threads: 1, with a runtime 3\n", 1)
+    found(done.stdout, r"libraries:( libhwloc\.so|)\n", 1)
 
 DEBIAN = {"openmpi": r"Open MPI 4\.", "mpich": r"MPICH 4\."}
 full = os.environ.get("MUSTER_TEST_FULL")

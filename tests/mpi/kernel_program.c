@@ -54,7 +54,7 @@ static void run(const char *nodes, int32_t ranks) {
 }
 
 static void print_libraries(void) {
-    static const char *const names[] = {"libmpi.so", "libmpich.so", "libOpenCL.so", "libpocl", "libhwloc.so"};
+    static const char *const names[] = {"libmuster-mpi", "libmpi.so", "libmpich.so", "libOpenCL.so", "libpocl", "libhwloc.so"};
     bool found[sizeof names / sizeof *names] = {false};
     char line[4096];
     FILE *maps = fopen("/proc/self/maps", "r");
@@ -67,8 +67,41 @@ static void print_libraries(void) {
     printf("%s\n", all);
 }
 
+static int threads(void) {
+    int number = -1;
+    char line[256];
+    FILE *status = fopen("/proc/self/status", "r");
+    while (status && fgets(line, sizeof line, status))
+        if (sscanf(line, "Threads: %d", &number) == 1) break;
+    if (status) fclose(status);
+    return number;
+}
+
+static muster_status nothing(muster_worker *w, const muster_tensor *in, muster_tensor *out, void *user) {
+    (void)w, (void)in, (void)out, (void)user;
+    return MUSTER_OK;
+}
+
+/* One process that is not asked to join any: two devices have a thread each, and there is no MPI. */
+static int alone(void) {
+    muster_runtime_options options;
+    muster_runtime *runtime;
+    muster_function *f;
+    muster_runtime_options_init(&options);
+    options.devices = "host:2";
+    const int before = threads();
+    check(muster_runtime_open(&options, &runtime));
+    check(muster_function_create(runtime, "nothing", nothing, NULL, &f));
+    for (int i = 0; i < 100; i++) check(muster_function_call(f, NULL, 0, NULL, 0, NULL));
+    printf("threads: %d, with a runtime %d\n", before, threads());
+    check(muster_runtime_close(runtime));
+    print_libraries();
+    return 0;
+}
+
 int main(int count, char **arguments) {
     setvbuf(stdout, NULL, _IOLBF, 1 << 14);
+    if (count > 1 && !strcmp(arguments[1], "alone")) return alone();
     const bool mpi_first = count > 1 && !strcmp(arguments[1], "mpi_first");
     run(mpi_first ? "mpi" : "none", mpi_first ? 2 : 1);
     run(mpi_first ? "none" : "mpi", mpi_first ? 1 : 2);
