@@ -83,6 +83,9 @@ muster_status mst_nodes_scatter(mst_nodes *nodes, const char *where, int32_t roo
  * and go as f32. */
 muster_status mst_nodes_all_reduce(mst_nodes *nodes, const char *where, muster_reduction op, muster_dtype dtype, void *buffer,
                                    int64_t count);
+/* to[0, count): what a process without values brings to a reduction. It changes no value with which
+ * it is combined; the identity of a sum would make 0 of -0.0. */
+void mst_nodes_neutral(muster_reduction op, muster_dtype compute, void *to, int64_t count);
 muster_status mst_nodes_broadcast(mst_nodes *nodes, const char *where, int32_t from, void *buffer, int64_t bytes);
 
 /* ---- opening ---- */

@@ -200,8 +200,6 @@ static inline bool mst_nodes_is_ordered(const muster_communicator *communicator,
 bool mst_nodes_has_order(const mst_rank_span *span);
 /* sum[0, count) = the members' vectors from element `first` on, combined in the compute dtype. */
 void mst_nodes_combine(const mst_batch *batch, const mst_view *view, void *sum, int64_t first, int64_t count);
-/* What changes no value with which it is combined: unlike the identity of a sum not -0.0 either. */
-void mst_nodes_neutral(muster_reduction op, muster_dtype compute, void *to, int64_t count);
 
 /* nodes_small.c. mst_nodes_small_of, _put and _fold are for leaders: does it travel inside the
  * arrival; to[0, bytes) = what this process brings; the result of all. */

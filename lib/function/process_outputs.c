@@ -87,7 +87,7 @@ static muster_status make_partial(mst_call *call, const char *where, int64_t i, 
     }
     const muster_reduction op = port_of(call, i)->mode == MUSTER_MASTER ? MUSTER_MAX : port_of(call, i)->mode;
     if (!mst_output_combine(call, i, partial->address, 0, count, *weight))
-        mst_reduction_identity(op, mst_dtype_compute(port_of(call, i)->dtype), partial->address, count);
+        mst_nodes_neutral(op, mst_dtype_compute(port_of(call, i)->dtype), partial->address, count);
     return MUSTER_OK;
 }
 

@@ -564,6 +564,39 @@ static void test_averages_of_halves_do_not_overflow(void **state) {
     assert_int_equal(checked, 3 * 2);
 }
 
+/* ---- the sign of zero ---- */
+
+static muster_status fills_with_negative_zero(muster_worker *worker, const muster_tensor *in, muster_tensor *out, void *user) {
+    (void)in, (void)user;
+    return muster_fill(worker, -0.0, out[0]);
+}
+
+/* Processes without a row bring nothing to the sum, and not 0 either. */
+static void sum_negative_zeros(launch_process *p, muster_runtime *runtime) {
+    static const int64_t counts[] = {3, LARGE}, one = 1;
+    static _Thread_local float sums[LARGE];
+    float x = 1;
+    muster_function *f;
+    launch_ok(p, muster_function_create(runtime, "zeros", fills_with_negative_zero, NULL, &f));
+    launch_ok(p, muster_function_input(f, "x", MUSTER_F32, 1, MUSTER_SCATTER));
+    launch_ok(p, muster_function_output(f, "sum", MUSTER_F32, 1, MUSTER_SUM));
+    for (int k = 0; k < 2; k++) {
+        const muster_tensor in[] = {muster_tensor_make(MUSTER_F32, &x, 1, &one)},
+                            out[] = {muster_tensor_make(MUSTER_F32, sums, 1, &counts[k])};
+        memset(sums, 0xff, sizeof sums);
+        launch_ok(p, muster_function_call(f, in, 1, out, 1, NULL));
+        for (int64_t i = 0; i < counts[k]; i++) launch_check(p, sums[i] == 0 && signbit(sums[i]));
+        count_checked();
+    }
+}
+
+static void test_sums_of_negative_zeros(void **state) {
+    (void)state;
+    checked = 0;
+    run(&(session){.devices = "host:1 host:2 host:1"}, sum_negative_zeros);
+    assert_int_equal(checked, 3 * 2);
+}
+
 /* ---- refusals and failures ---- */
 
 static muster_status fails_on_the_last_rank(muster_worker *worker, const muster_tensor *in, muster_tensor *out, void *user) {
@@ -727,6 +760,7 @@ int main(void) {
         cmocka_unit_test(test_single_calls),
         cmocka_unit_test(test_reproducible_bits),
         cmocka_unit_test(test_averages_of_halves_do_not_overflow),
+        cmocka_unit_test(test_sums_of_negative_zeros),
         cmocka_unit_test(test_a_failure_is_everybodys),
         cmocka_unit_test(test_a_lack_of_memory_in_one_process_is_everybodys),
         cmocka_unit_test(test_other_values_are_refused_where_they_are_checked),
