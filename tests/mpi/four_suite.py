@@ -48,7 +48,7 @@ def check(mpirun, family, shims, version):
         text = launch(mpirun, family, shims, kernels, order)
         found(text, "nodes mpi: 2 ranks, sum 9000", 2)
         found(text, "nodes none: 1 ranks, sum 9000", 2)
-        found(text, rf"libraries: libmuster-mpi ({libraries}) libOpenCL\.so libpocl libhwloc\.so\n", 2)
+        found(text, rf"libraries: muster-mpi- ({libraries}) libOpenCL\.so libpocl libhwloc\.so\n", 2)
 
 
 # One process, or several that are not asked to join: a thread for each device and no other, and nothing of an MPI in the process.

@@ -54,7 +54,7 @@ static void run(const char *nodes, int32_t ranks) {
 }
 
 static void print_libraries(void) {
-    static const char *const names[] = {"libmuster-mpi", "libmpi.so", "libmpich.so", "libOpenCL.so", "libpocl", "libhwloc.so"};
+    static const char *const names[] = {"muster-mpi-", "libmpi.so", "libmpich.so", "libOpenCL.so", "libpocl", "libhwloc.so"};
     bool found[sizeof names / sizeof *names] = {false};
     char line[4096];
     FILE *maps = fopen("/proc/self/maps", "r");
