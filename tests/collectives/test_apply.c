@@ -153,7 +153,7 @@ static muster_status takes_the_sum(void *context, muster_worker *worker, const m
     (void)context;
     muster_tensor from = muster_tensor_make(part->dtype, (void *)(uintptr_t)part->gradient, 1, &part->count),
                   to = muster_tensor_make(part->dtype, part->after, 1, &part->count);
-    from.device = to.device = muster_worker_rank(worker);
+    from.device = to.device = worker->rank;
     return muster_copy(worker, from, to);
 }
 

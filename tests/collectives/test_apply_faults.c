@@ -43,7 +43,7 @@ typedef struct trial {
 
 static muster_tensor vector_at(const muster_worker *w, void *address, int64_t count) {
     muster_tensor t = muster_tensor_make(MUSTER_F32, address, 1, &count);
-    t.device = muster_worker_rank(w);
+    t.device = w->rank;
     return t;
 }
 static char *part_of(const trial *t, const muster_worker *w, int32_t part) {

@@ -19,7 +19,7 @@ static bad_arguments make_bad_arguments(muster_worker *w) {
     m.square = muster_worker_scratch(w, MUSTER_I64, 2, shape);
     m.strided = muster_tensor_transpose(m.square);
     m.elsewhere = m.four;
-    m.elsewhere.device = (muster_worker_rank(w) + 1) % 2 + (muster_worker_size(w) == 1);
+    m.elsewhere.device = (w->rank + 1) % 2 + (muster_worker_size(w) == 1);
     m.broken = m.four;
     m.broken.dtype = 77;
     return m;

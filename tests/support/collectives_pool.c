@@ -145,6 +145,16 @@ void collectives_close(collectives_pool *c) {
 
 void collectives_gather(collectives_pool *c, void *array, int64_t size) { processes_gather_ranks(c->nodes, array, size); }
 
+int64_t collectives_sum(collectives_pool *c, int64_t value) {
+    int64_t all[16] = {0}, bytes[16], sum = 0;
+    if (!c->nodes) return value;
+    for (int32_t p = 0; p < c->nodes->processes; p++) bytes[p] = sizeof *all;
+    all[c->nodes->process] = value;
+    processes_gather(c->nodes, all, bytes);
+    for (int32_t p = 0; p < c->nodes->processes; p++) sum += all[p];
+    return sum;
+}
+
 /* As a call of a function does it: a round before and one behind it, and what fails is told. */
 static muster_status run_joint(collectives_pool *c, mst_task task, void *argument) {
     mst_round round = {.where = "test", .text = "a task", .rank = -1};

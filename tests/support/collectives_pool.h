@@ -38,6 +38,8 @@ void collectives_close(collectives_pool *c);
 /* An array with an element of `size` bytes for each rank, of which the ranks of this process have
  * written theirs: gets those of the others. In all processes, outside of a run. */
 void collectives_gather(collectives_pool *c, void *array, int64_t size);
+/* The sum of what each process passes. */
+int64_t collectives_sum(collectives_pool *c, int64_t value);
 muster_status collectives_run(collectives_pool *c, mst_task task, void *argument);
 
 #endif
