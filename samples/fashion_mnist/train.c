@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <getopt.h>
 #include <signal.h>
+#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -38,11 +39,13 @@ static void on_interrupt(int signal_number) {
     interrupted = 1;
 }
 
-/* A second Ctrl-C ends the program at once, in case a step never returns. */
+/* A second Ctrl-C ends the program at once, in case a step never returns. Launchers of several
+ * processes pass Ctrl-C on as SIGTERM. */
 static void catch_interrupt(void) {
     struct sigaction action = {.sa_handler = on_interrupt, .sa_flags = (int)SA_RESETHAND};
     sigemptyset(&action.sa_mask);
     sigaction(SIGINT, &action, NULL);
+    sigaction(SIGTERM, &action, NULL);
 }
 
 static void check(muster_status status) {
@@ -213,15 +216,42 @@ static double learning_rate(double full, int64_t step) {
     return step < WARM_UP_STEPS ? full * (double)(step + 1) / WARM_UP_STEPS : full;
 }
 
-/* Trains until the epochs, the steps or the user end the training. Returns the number of steps
- * done. */
-static int64_t train(const settings *s, mlp *model, const idx_set *set) {
+/* ---- Ctrl-C with several processes ----
+ * It reaches them in different steps, and one that stopped alone would leave the others in a call:
+ * so they agree by a call every few steps. In one process the flag alone says it. */
+
+static muster_status count_interrupted(muster_worker *w, const muster_tensor *in, muster_tensor *out, void *user) {
+    (void)user;
+    return muster_sum(w, in[0], out[0]);
+}
+
+static muster_function *open_agreement(muster_runtime *runtime) {
+    muster_function *f;
+    if (muster_runtime_processes(runtime) == 1) return NULL;
+    check(muster_function_create(runtime, "count_interrupted", count_interrupted, NULL, &f));
+    check(muster_function_input(f, "interrupted", MUSTER_F32, 1, MUSTER_SCATTER));
+    check(muster_function_set_source(f, "interrupted", MUSTER_SOURCE_OWN));
+    check(muster_function_output(f, "count", MUSTER_F32, 0, MUSTER_SUM));
+    return f;
+}
+
+static bool is_interrupted(muster_function *agreement) {
+    float flag = interrupted ? 1 : 0, count;
+    if (!agreement) return interrupted;
+    check(muster_function_call(agreement, (muster_tensor[]){muster_f32(&flag, 1)}, 1, (muster_tensor[]){muster_f32(&count)}, 1, NULL));
+    return count > 0;
+}
+
+/* Trains until the epochs, the steps or the user end the training. Returns whether the user did. */
+static bool train(const settings *s, mlp *model, const idx_set *set) {
+    enum { STEPS_TO_AGREE = 8 };
+    muster_function *agreement = open_agreement(model->runtime);
     int64_t rows = set->images.shape[0], per_epoch = (rows + s->batch - 1) / s->batch, step = 0;
     int64_t steps = s->steps >= 0 ? s->steps : s->epochs * per_epoch;
     int64_t *order = allocate((size_t)rows * sizeof *order);
     progress bar;
     progress_start(&bar, stdout, s->steps >= 0 ? steps * s->batch : s->epochs * rows);
-    for (; step < steps && !interrupted; step++) {
+    for (; step < steps && ((agreement && step % STEPS_TO_AGREE) || !is_interrupted(agreement)); step++) {
         int64_t at = step % per_epoch * s->batch, count = rows - at < s->batch ? rows - at : s->batch;
         if (at == 0) shuffle(order, rows, s->model.seed, step / per_epoch);
         muster_selection batch = {.kind = MUSTER_SELECT_LIST, .indices = order + at, .index_count = count};
@@ -234,7 +264,7 @@ static int64_t train(const settings *s, mlp *model, const idx_set *set) {
     printf("%lld steps on %d device%s: %.0f samples/s\n", (long long)step, muster_runtime_size(model->runtime),
            muster_runtime_size(model->runtime) == 1 ? "" : "s", rate);
     free(order);
-    return step;
+    return is_interrupted(agreement);
 }
 
 /* Returns 0, or 1 if the accuracy is below the requested minimum. */
@@ -274,10 +304,10 @@ int main(int argc, char **argv) {
     mlp model;
     check(mlp_open(&model, runtime, &s.model));
     if (s.dump_gradient) dump_gradient(&s, &model, &training);
-    train(&s, &model, &training);
-    int result = interrupted || s.steps >= 0 ? 0 : evaluate(&s, &model, &test);
+    const bool stopped = train(&s, &model, &training);
+    int result = stopped || s.steps >= 0 ? 0 : evaluate(&s, &model, &test);
     if (s.dump_parameters) dump_parameters(&s, &model);
-    if (interrupted) {
+    if (stopped) {
         printf("stopped by Ctrl-C\n");
         result = 130;
     }

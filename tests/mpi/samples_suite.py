@@ -3,9 +3,11 @@ devices prints; what a sample needs that does not exist over several processes y
 import os
 import pathlib
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
+import time
 
 shims, samples = sys.argv[1:3]
 SAME = """first expression expression_eye five_expressions newton modes event_loop data variables batch_slices replica_batch mesh two_backends eye
@@ -45,6 +47,34 @@ def together(sample, devices):
         return done.returncode, *read
 
 
+def interrupt_one():
+    """Ctrl-C that reaches one process of a training: both finish the same step, write what they have, and end with 130."""
+    with tempfile.TemporaryDirectory() as folder:
+        script = f'echo $$ >"{folder}/$OMPI_COMM_WORLD_RANK.new" && mv "{folder}/$OMPI_COMM_WORLD_RANK.new" "{folder}/$OMPI_COMM_WORLD_RANK" && exec "$@"'
+        train = [f"{samples}/train", "--by-hand", "--devices", "host:1", "--epochs", "100000", "--batch", "500", "--dump-params", f"{folder}/parameters"]
+        launch = subprocess.Popen([*LAUNCH, "env", "--default-signal=INT", "sh", "-c", script, "sh", *train], stdin=subprocess.DEVNULL, text=True,
+                                  stdout=subprocess.PIPE, stderr=subprocess.STDOUT, env={**environment, "MUSTER_NODES": "mpi"})
+        files = [pathlib.Path(folder) / str(rank) for rank in range(2)]
+        while launch.poll() is None and not all(catches(file) for file in files):
+            time.sleep(0.05)
+        if launch.poll() is None:
+            os.kill(int(files[1].read_text()), signal.SIGINT)
+        output = launch.communicate(timeout=500)[0]
+        written = pathlib.Path(folder) / "parameters"
+        size = written.stat().st_size if written.exists() else 0
+        # Of the processes one prints; a process that stops alone gives "waited" and a TIMEOUT.
+        if launch.returncode != 130 or output.count("stopped by Ctrl-C") != 1 or size != 5107240 or "TIMEOUT" in output:
+            fail("train", f"interrupted in one of 2 processes: exit {launch.returncode}, {size} bytes of parameters: {output}")
+
+
+def catches(file):
+    """Whether the process of the number in the file is the training, and catches SIGINT, which is signal 2."""
+    if not file.exists():
+        return False
+    status = pathlib.Path(f"/proc/{file.read_text().strip()}/status").read_text()
+    return status.startswith("Name:\ttrain\n") and bool(int(status.split("SigCgt:")[1].split()[0], 16) & 2)
+
+
 for sample in SAME:
     each = 2 if sample == "mesh" else 1  # which shows what 4 devices do
     expected = alone(sample, f"host:{2 * each}")
@@ -63,5 +93,6 @@ made = {path.name for path in pathlib.Path(samples).iterdir() if path.is_file() 
 missing = made - set(SAME) - set(LEFT) - {"train", "mlp", "asynchronous", "foreign_cuda"}  # read data, print times, or need a GPU
 if missing:
     fail("samples", f"expected each in one of the lists, received others: {sorted(missing)}")
+interrupt_one()
 print(f"{len(SAME)} samples alike as one process and as two, {len(LEFT)} refused, {faults} faults")
 sys.exit(faults != 0)
