@@ -2,12 +2,12 @@
  * --help` lists the options. */
 #include <errno.h>
 #include <getopt.h>
-#include <signal.h>
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "idx.h"
+#include "interrupt.h"
 #include "mlp.h"
 #include "progress.h"
 
@@ -31,22 +31,6 @@ static const char usage[] = "usage: train [options]\n"
                             "  --by-hand              bodies that are written by hand, in place of expressions\n"
                             "  --dump-gradient FILE   the gradient of the first batch rows at the first parameters (f32), before training\n"
                             "  --dump-params FILE     the parameters (f32) at the end\n";
-
-static volatile sig_atomic_t interrupted;
-
-static void on_interrupt(int signal_number) {
-    (void)signal_number;
-    interrupted = 1;
-}
-
-/* A second Ctrl-C ends the program at once, in case a step never returns. Launchers of several
- * processes pass Ctrl-C on as SIGTERM. */
-static void catch_interrupt(void) {
-    struct sigaction action = {.sa_handler = on_interrupt, .sa_flags = (int)SA_RESETHAND};
-    sigemptyset(&action.sa_mask);
-    sigaction(SIGINT, &action, NULL);
-    sigaction(SIGTERM, &action, NULL);
-}
 
 static void check(muster_status status) {
     if (status == MUSTER_OK) return;
@@ -216,42 +200,20 @@ static double learning_rate(double full, int64_t step) {
     return step < WARM_UP_STEPS ? full * (double)(step + 1) / WARM_UP_STEPS : full;
 }
 
-/* ---- Ctrl-C with several processes ----
- * It reaches them in different steps, and one that stopped alone would leave the others in a call:
- * so they agree by a call every few steps. In one process the flag alone says it. */
-
-static muster_status count_interrupted(muster_worker *w, const muster_tensor *in, muster_tensor *out, void *user) {
-    (void)user;
-    return muster_sum(w, in[0], out[0]);
-}
-
-static muster_function *open_agreement(muster_runtime *runtime) {
-    muster_function *f;
-    if (muster_runtime_processes(runtime) == 1) return NULL;
-    check(muster_function_create(runtime, "count_interrupted", count_interrupted, NULL, &f));
-    check(muster_function_input(f, "interrupted", MUSTER_F32, 1, MUSTER_SCATTER));
-    check(muster_function_set_source(f, "interrupted", MUSTER_SOURCE_OWN));
-    check(muster_function_output(f, "count", MUSTER_F32, 0, MUSTER_SUM));
-    return f;
-}
-
-static bool is_interrupted(muster_function *agreement) {
-    float flag = interrupted ? 1 : 0, count;
-    if (!agreement) return interrupted;
-    check(muster_function_call(agreement, (muster_tensor[]){muster_f32(&flag, 1)}, 1, (muster_tensor[]){muster_f32(&count)}, 1, NULL));
-    return count > 0;
-}
-
 /* Trains until the epochs, the steps or the user end the training. Returns whether the user did. */
 static bool train(const settings *s, mlp *model, const idx_set *set) {
     enum { STEPS_TO_AGREE = 8 };
-    muster_function *agreement = open_agreement(model->runtime);
+    muster_function *agreement;
+    bool stopped = false;
     int64_t rows = set->images.shape[0], per_epoch = (rows + s->batch - 1) / s->batch, step = 0;
     int64_t steps = s->steps >= 0 ? s->steps : s->epochs * per_epoch;
     int64_t *order = allocate((size_t)rows * sizeof *order);
     progress bar;
     progress_start(&bar, stdout, s->steps >= 0 ? steps * s->batch : s->epochs * rows);
-    for (; step < steps && ((agreement && step % STEPS_TO_AGREE) || !is_interrupted(agreement)); step++) {
+    check(interrupt_open(model->runtime, &agreement));
+    for (; step < steps; step++) {
+        if (!agreement || step % STEPS_TO_AGREE == 0) check(interrupt_agree(agreement, &stopped));
+        if (stopped) break;
         int64_t at = step % per_epoch * s->batch, count = rows - at < s->batch ? rows - at : s->batch;
         if (at == 0) shuffle(order, rows, s->model.seed, step / per_epoch);
         muster_selection batch = {.kind = MUSTER_SELECT_LIST, .indices = order + at, .index_count = count};
@@ -264,7 +226,8 @@ static bool train(const settings *s, mlp *model, const idx_set *set) {
     printf("%lld steps on %d device%s: %.0f samples/s\n", (long long)step, muster_runtime_size(model->runtime),
            muster_runtime_size(model->runtime) == 1 ? "" : "s", rate);
     free(order);
-    return is_interrupted(agreement);
+    if (!stopped) check(interrupt_agree(agreement, &stopped));
+    return stopped;
 }
 
 /* Returns 0, or 1 if the accuracy is below the requested minimum. */
@@ -291,7 +254,7 @@ static muster_runtime *open_devices(const char *devices) {
 
 int main(int argc, char **argv) {
     settings s = parse(argc, argv);
-    catch_interrupt();
+    interrupt_catch();
     idx_set training = read_set(s.data, "train"), test = read_set(s.data, "t10k");
     if (s.batch > training.images.shape[0]) {
         fprintf(stderr, "train: --batch: expected at most the %lld rows of the training set, received %lld\n",

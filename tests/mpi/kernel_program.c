@@ -82,7 +82,8 @@ static muster_status nothing(muster_worker *w, const muster_tensor *in, muster_t
     return MUSTER_OK;
 }
 
-/* One process that is not asked to join any: two devices have a thread each, and there is no MPI. */
+/* One process that is not asked to join any: two devices have a thread each, and there is no MPI.
+ * */
 static int alone(void) {
     muster_runtime_options options;
     muster_runtime *runtime;

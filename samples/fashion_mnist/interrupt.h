@@ -1,0 +1,20 @@
+/* interrupt.h: Ctrl-C ends a training between two steps, in one process and in several. */
+#ifndef INTERRUPT_H
+#define INTERRUPT_H
+
+#include <muster/muster.h>
+#include <stdbool.h>
+
+/* A second Ctrl-C ends the program at once, in case a step never returns. Launchers of several
+ * processes pass Ctrl-C on as SIGTERM, which is caught, too. */
+void interrupt_catch(void);
+
+/* Ctrl-C reaches several processes in different steps, and one that stopped alone would leave the
+ * others in a call: so they agree by a call of this function. *agreement is NULL in one process,
+ * where the signal alone says it. */
+muster_status interrupt_open(muster_runtime *runtime, muster_function **agreement);
+
+/* Whether a process was interrupted; the same in all, which all call it. */
+muster_status interrupt_agree(muster_function *agreement, bool *interrupted);
+
+#endif
