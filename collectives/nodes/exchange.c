@@ -11,6 +11,8 @@
  * reduce is the first step and a gather; "gather" of a reduce has one slice, which is root's. */
 #include "flow_private.h"
 
+#include <string.h>
+
 enum { EXCHANGE_WINDOW = 2 };
 
 static int32_t exchange_flows(int32_t size) { return 4 * size; }
@@ -110,8 +112,11 @@ static void exchange_fold_batch(mst_schedule *schedule) {
     const int64_t at = schedule->batch * element, place = schedule->folded * chunk + at;
     for (int32_t distance = 1; distance < size; distance++)
         schedule->inputs[(rank - distance + size) % size] = exchange_slots(schedule, distance) + slot + at;
-    schedule->inputs[rank] = (const char *)move->from + schedule->offsets[rank] + place;
-    mst_fold(schedule, exchange_result(schedule) + (exchange_folds_for_root(schedule) ? slot + at : place), schedule->inputs, count);
+    const char *values = move->own ? move->own : move->from;
+    char *result = exchange_result(schedule) + (exchange_folds_for_root(schedule) ? slot + at : place);
+    schedule->inputs[rank] = values + schedule->offsets[rank] + place;
+    mst_fold(schedule, result, schedule->inputs, count);
+    if (move->also) memcpy((char *)move->also + schedule->offsets[rank] + place, result, (size_t)(count * element));
     schedule->machine.moved = true;
     schedule->batch += count;
     if (count < left) return;

@@ -1,6 +1,7 @@
 /* Reductions over several processes. The members of a process combine their inputs in rank order
  * into the buffer, in the compute dtype, each its own segment; the processes' results are combined
  * in the order of the processes; and the members write their outputs from that. */
+#include "names_private.h"
 #include "nodes_transport_private.h"
 
 typedef struct fold {
@@ -76,9 +77,43 @@ bool mst_nodes_has_order(const mst_rank_span *span) {
 /* Is the running sum of all vectors to go from process to process? */
 static bool is_chain(const fold *f) { return mst_nodes_is_ordered(f->batch->communicator, f->here); }
 
+static mst_move move_of(const fold *f) {
+    return (mst_move){.kind = MST_MOVE_ALL_REDUCE,
+                      .dtype = f->compute,
+                      .op = f->op == MUSTER_AVG ? MUSTER_SUM : f->op, /* the inputs have their weights already */
+                      .algorithm = is_chain(f) ? MST_MOVE_CHAIN : mst_nodes_move_algorithm(f->batch->communicator),
+                      .count = f->last - f->first};
+}
+
+/* Of an exchange a process folds one slice, which it sends to nobody before. Where it has one
+ * member, that slice need not be copied: its values are read where the program has them, and its
+ * results are written there as they are folded. *begin, *end: of the slice, in the vector. */
+static bool is_split(const fold *f, int64_t *begin, int64_t *end) {
+    const mst_nodes_state *state = mst_nodes_of(f->batch->communicator);
+    if (f->here->collective != MST_ALL_REDUCE || f->batch->communicator->size != 1 || mst_request_shards(f->here) != 1) return false;
+    if (f->here->dtype != f->compute || f->op == MUSTER_AVG || mst_nodes_name_of(f->batch->communicator)) return false;
+    const mst_move move = move_of(f);
+    if ((move.algorithm ? move.algorithm : mst_schedule_select(&state->schedule, &move)) != MST_MOVE_EXCHANGE) return false;
+    *begin = f->first + mst_schedule_slice(&state->channel, move.count, f->element, state->channel.rank);
+    *end = f->first + mst_schedule_slice(&state->channel, move.count, f->element, state->channel.rank + 1);
+    return true;
+}
+
+/* Copies what is around the slice. */
+static void fill_around(const fold *f, int64_t begin, int64_t end, char *to) {
+    const char *values = (const char *)f->here->input + f->first * f->element;
+    const int64_t before = (begin - f->first) * f->element, until = (end - f->first) * f->element;
+    if (before > 0) memcpy(to, values, (size_t)before);
+    if (end < f->last) memcpy(to + until, values + until, (size_t)((f->last - end) * f->element));
+}
+
 static void fold_fill(const mst_batch *batch, const mst_view *view, int64_t round, mst_nodes_buffer *buffer) {
     const fold f = fold_of(batch, view, round);
     int64_t begin, end;
+    if (is_split(&f, &begin, &end)) {
+        fill_around(&f, begin, end, buffer->from);
+        return;
+    }
     own_segment(&f, &begin, &end);
     if (begin < end && !is_chain(&f)) combine(&f, buffer->from + (begin - f.first) * f.compute_element, begin, end - begin, true);
 }
@@ -95,16 +130,17 @@ static void add_to_chain(void *user, void *sum, int64_t first, int64_t count, bo
 static void fold_move(const mst_batch *batch, const mst_view *view, int64_t round, mst_nodes_buffer *buffer) {
     const fold f = fold_of(batch, view, round);
     const mst_rank_span *span = batch->communicator->span;
-    buffer->move = (mst_move){.kind = MST_MOVE_ALL_REDUCE,
-                              .dtype = f.compute,
-                              .op = f.op == MUSTER_AVG ? MUSTER_SUM : f.op, /* the inputs have their weights already */
-                              .algorithm = mst_nodes_move_algorithm(batch->communicator),
-                              .count = f.last - f.first,
-                              .from = buffer->from,
-                              .to = buffer->to};
+    int64_t begin, end;
+    buffer->move = move_of(&f);
+    buffer->move.from = buffer->from;
+    buffer->move.to = buffer->to;
+    if (is_split(&f, &begin, &end)) {
+        buffer->move.algorithm = MST_MOVE_EXCHANGE;
+        buffer->move.own = (const char *)f.here->input + f.first * f.element;
+        buffer->move.also = (char *)f.here->output + f.first * f.element;
+    }
     if (is_chain(&f)) {
         buffer->link = (struct mst_nodes_link){batch, view, f.first};
-        buffer->move.algorithm = MST_MOVE_CHAIN;
         buffer->move.fold = add_to_chain;
         buffer->move.user = &buffer->link;
     }
@@ -155,7 +191,14 @@ static void drain(const fold *f, const char *results) {
 
 static void fold_drain(const mst_batch *batch, const mst_view *view, int64_t round, const mst_nodes_buffer *buffer) {
     const fold f = fold_of(batch, view, round);
-    drain(&f, buffer->to);
+    int64_t begin, end;
+    if (buffer->move.also && is_split(&f, &begin, &end)) {
+        char *output = f.here->output;
+        write_output(&f, buffer->to, output + f.first * f.element, f.first, begin - f.first);
+        write_output(&f, buffer->to, output + end * f.element, end, f.last - end);
+    } else {
+        drain(&f, buffer->to);
+    }
 }
 
 void mst_nodes_fold_drain(const mst_batch *batch, const mst_view *view, int64_t first, int64_t last, const char *results) {

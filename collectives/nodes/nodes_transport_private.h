@@ -36,7 +36,9 @@ typedef struct mst_nodes_memory {
 /* Three buffers take turns: in one step the members fill one of them, the leader moves the one that
  * was filled before, and the members empty the one that was moved before that. So one meeting per
  * step is enough. */
-enum { MST_NODES_BUFFERS = 3, MST_NODES_AREA_BYTES = 512 * 1024, MST_NODES_PAYLOAD_BYTES = 4096 };
+/* Of an area an exchange of two processes sends half, which is the largest chunk that fits into the
+ * memory of a schedule: with 512 KiB a second chunk of a few KiB would follow each. */
+enum { MST_NODES_BUFFERS = 3, MST_NODES_AREA_BYTES = 480 * 1024, MST_NODES_PAYLOAD_BYTES = 4096 };
 typedef struct mst_nodes_buffer {
     char *from, *to; /* MST_NODES_AREA_BYTES each */
     mst_move move;
