@@ -25,8 +25,8 @@ static bool broadcast_serves(const mst_schedule *schedule, const mst_move *move)
 static void broadcast_begin(mst_schedule *schedule) {
     const mst_move *move = schedule->move;
     const int32_t size = schedule->channel->size, number = (schedule->channel->rank - move->root + size) % size;
-    /* So many chunks that the lowest members of the tree begin early. */
-    int64_t chunk = (move->count / BROADCAST_BATCHES + 63) / 64 * 64;
+    /* So many chunks that the lowest members of the tree begin early, where some pass them on. */
+    int64_t chunk = size > 3 ? (move->count / BROADCAST_BATCHES + 63) / 64 * 64 : MST_MESSAGE_BYTES;
     chunk = chunk < BROADCAST_LEAST ? BROADCAST_LEAST : chunk < MST_MESSAGE_BYTES ? chunk : MST_MESSAGE_BYTES;
     const int64_t all = mst_flow_chunks(move->count, chunk);
     if (number) {

@@ -4,18 +4,23 @@
 
 #include <limits.h>
 
-/* {kind, algorithm, most members, least and most bytes, least bytes per member}. All values are
- * first ones. Of two processes on one host (Open MPI 4.1.4, sums of f32), gather took 0.7 us and
- * exchange 0.8 us for 4 bytes, and 2.9 and 1.5 us for 4 KiB; the rest is by calculation. An
- * exchange among many sends slices that are too small. */
+/* {kind, algorithm, most members, least and most bytes, least bytes per member}. Measured with two
+ * processes on one host by `muster-bench nodes --schedules` (sums of f32; us with Open MPI 4.1.4 and
+ * MPICH 4.0.2): all_reduce of 1 KiB by gather 0.75 and 1.0, by exchange 1.4 and 1.7, by chain 1.0 and
+ * 1.3; 4 KiB 2.9 and 1.3, 1.6 and 2.0, 4.6 and 1.7; 64 KiB 12 and 12, 10 and 10, 47 and 11; 16 MiB
+ * 3400, 1800, 2200 with both; all_gather of 1 MiB by bruck 67, by ring 123. Open MPI's own
+ * collectives are slower (1 KiB 1.2, 64 KiB 14, 16 MiB 2800). Between 8 and 32 KiB gather is faster
+ * with Open MPI (16 KiB: 4.6, exchange 5.9), and slower with MPICH (4.7, 2.7). For more members the
+ * limits are by calculation: an exchange among many sends slices that are too small. */
 static const mst_schedule_choice schedule_choices[] = {
-    {MST_MOVE_ALL_REDUCE, MST_MOVE_GATHER_FOLD, INT32_MAX, 0, 1024, 0},
+    {MST_MOVE_ALL_REDUCE, MST_MOVE_GATHER_FOLD, INT32_MAX, 0, 2048, 0},
     {MST_MOVE_ALL_REDUCE, MST_MOVE_EXCHANGE, 16, 0, INT64_MAX, 0},
     {MST_MOVE_ALL_REDUCE, MST_MOVE_EXCHANGE, INT32_MAX, 0, INT64_MAX, 65536},
     {MST_MOVE_ALL_REDUCE, MST_MOVE_CHAIN, INT32_MAX, 0, INT64_MAX, 0},
     {MST_MOVE_ALL_REDUCE, MST_MOVE_EXCHANGE, INT32_MAX, 0, INT64_MAX, 0},
     {MST_MOVE_REDUCE, MST_MOVE_GATHER_FOLD, INT32_MAX, 0, 4096, 0},
     {MST_MOVE_REDUCE, MST_MOVE_EXCHANGE, INT32_MAX, 0, INT64_MAX, 0},
+    {MST_MOVE_ALL_GATHER, MST_MOVE_BRUCK, 2, 0, INT64_MAX, 0},
     {MST_MOVE_ALL_GATHER, MST_MOVE_BRUCK, INT32_MAX, 0, 8191, 0},
     {MST_MOVE_ALL_GATHER, MST_MOVE_RING, INT32_MAX, 0, INT64_MAX, 0},
     {MST_MOVE_REDUCE_SCATTER, MST_MOVE_EXCHANGE, INT32_MAX, 0, INT64_MAX, 0},

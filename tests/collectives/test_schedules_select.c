@@ -11,7 +11,7 @@ static void test_automatic(void **state) {
         int64_t count;
         mst_move_algorithm expected;
     } rows[] = {
-        {MST_MOVE_ALL_REDUCE, 256, MST_MOVE_GATHER_FOLD}, {MST_MOVE_ALL_REDUCE, 257, MST_MOVE_EXCHANGE},
+        {MST_MOVE_ALL_REDUCE, 512, MST_MOVE_GATHER_FOLD}, {MST_MOVE_ALL_REDUCE, 513, MST_MOVE_EXCHANGE},
         {MST_MOVE_REDUCE, 1024, MST_MOVE_GATHER_FOLD},    {MST_MOVE_REDUCE, 1025, MST_MOVE_EXCHANGE},
         {MST_MOVE_BROADCAST, 5, MST_MOVE_TREE},
     };
@@ -37,6 +37,11 @@ static void test_automatic(void **state) {
     assert_int_equal(mst_schedule_select(&small, &move), MST_MOVE_BRUCK);
     bytes[1] = 1;
     assert_int_equal(mst_schedule_select(&small, &move), MST_MOVE_RING);
+    sixteen.size = 3;
+    assert_int_equal(mst_schedule_select(&small, &move), MST_MOVE_RING);
+    sixteen.size = 2;
+    assert_int_equal(mst_schedule_select(&small, &move), MST_MOVE_BRUCK);
+    sixteen.size = 16;
     mst_schedule_free(&small);
     moves_close(&m);
 }
