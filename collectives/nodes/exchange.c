@@ -112,7 +112,7 @@ static void exchange_fold_batch(mst_schedule *schedule) {
     const int64_t at = schedule->batch * element, place = schedule->folded * chunk + at;
     for (int32_t distance = 1; distance < size; distance++)
         schedule->inputs[(rank - distance + size) % size] = exchange_slots(schedule, distance) + slot + at;
-    const char *values = move->own ? move->own : move->from;
+    const char *values = move->mine ? move->mine : move->from;
     char *result = exchange_result(schedule) + (exchange_folds_for_root(schedule) ? slot + at : place);
     schedule->inputs[rank] = values + schedule->offsets[rank] + place;
     mst_fold(schedule, result, schedule->inputs, count);

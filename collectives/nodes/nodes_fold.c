@@ -136,7 +136,7 @@ static void fold_move(const mst_batch *batch, const mst_view *view, int64_t roun
     buffer->move.to = buffer->to;
     if (is_split(&f, &begin, &end)) {
         buffer->move.algorithm = MST_MOVE_EXCHANGE;
-        buffer->move.own = (const char *)f.here->input + f.first * f.element;
+        buffer->move.mine = (const char *)f.here->input + f.first * f.element;
         buffer->move.also = (char *)f.here->output + f.first * f.element;
     }
     if (is_chain(&f)) {

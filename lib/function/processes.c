@@ -108,10 +108,24 @@ static uint64_t signature_of(const muster_function *function, const mst_argument
     return mst_hash_number(mst_hash_number(hash, options->batch.start), options->batch.stop);
 }
 
+/* At most `most` bytes of `more`, at text[at]. Returns where it ends. Without printf, because every
+ * call of several processes comes here. */
+static size_t append(char text[MST_ROUND_TEXT], size_t at, const char *more, size_t most) {
+    size_t length = strnlen(more, most);
+    if (length > MST_ROUND_TEXT - 1 - at) length = MST_ROUND_TEXT - 1 - at;
+    memcpy(text + at, more, length);
+    text[at + length] = 0;
+    return at + length;
+}
+
+static size_t name_function(const muster_function *function, bool single, size_t most, char text[MST_ROUND_TEXT]) {
+    const size_t at = append(text, 0, single ? "a single call of function '" : "function '", MST_ROUND_TEXT);
+    return append(text, append(text, at, mst_function_name(function), most), "'", 1);
+}
+
 /* "function 'train' (x 64x784, y 64 -> loss)" */
 static void describe(const muster_function *function, const mst_arguments *arguments, bool planned, char text[MST_ROUND_TEXT]) {
-    size_t at = (size_t)snprintf(text, MST_ROUND_TEXT, "%sfunction '%.60s'", arguments->single ? "a single call of " : "",
-                                 mst_function_name(function));
+    size_t at = name_function(function, arguments->single, 60, text);
     for (int64_t i = 0; planned && i < function->input_count && at + 60 < MST_ROUND_TEXT; i++) {
         const muster_tensor *tensor = &arguments->inputs[i];
         at += (size_t)snprintf(text + at, MST_ROUND_TEXT - at, "%s%.20s ", i ? ", " : " (", function->inputs[i].name);
@@ -211,7 +225,7 @@ static muster_status end(mst_call *call, const mst_arguments *arguments, muster_
         round.payload = status || !gives ? no_block : function->processes->block.address;
         round.payload_bytes = (int32_t)bytes;
     }
-    snprintf(round.text, sizeof round.text, "function '%.100s'", mst_function_name(function));
+    (void)name_function(function, false, 100, round.text);
     MUSTER_TRY(mst_nodes_end(nodes, &round));
     return joint ? mst_processes_collect(call, arguments->where, round.all, bytes)
                  : mst_processes_collect_single(call, arguments->where, round.all, bytes);
