@@ -148,20 +148,12 @@ static int32_t send_notes(mst_nodes_call *call) {
     return MUSTER_WIRE_OK;
 }
 
-/* The first send that matches the note; NULL: none. */
-static mst_nodes_letter *sendable(mst_nodes_call *call, const mst_nodes_note *note) {
+/* The first send to this rank that waits, of any tag where `tag` is NULL; NULL: none. */
+static mst_nodes_letter *sendable(mst_nodes_call *call, int32_t peer, const int64_t *tag) {
     for (int32_t i = 0; i < call->count; i++) {
         mst_nodes_letter *letter = &call->letters[i];
         if (letter->done || letter->moved >= 0 || letter->request->collective != MST_SEND) continue;
-        if (letter->request->root == note->from && letter->request->tag == note->tag) return letter;
-    }
-    return NULL;
-}
-
-static mst_nodes_letter *waiting_for(mst_nodes_call *call, int32_t peer) {
-    for (int32_t i = 0; i < call->count; i++) {
-        mst_nodes_letter *letter = &call->letters[i];
-        if (!letter->done && letter->moved < 0 && letter->request->collective == MST_SEND && letter->request->root == peer) return letter;
+        if (letter->request->root == peer && (!tag || letter->request->tag == *tag)) return letter;
     }
     return NULL;
 }
@@ -211,7 +203,7 @@ static int32_t begin_send(mst_nodes_call *call) {
     mst_nodes_mail *mail = call->mail;
     for (mst_nodes_ready **at = &mail->ready; *at; at = &(*at)->next) {
         const mst_nodes_note note = (*at)->note;
-        mst_nodes_letter *letter = note.to == call->rank ? sendable(call, &note) : NULL;
+        mst_nodes_letter *letter = note.to == call->rank ? sendable(call, note.from, &note.tag) : NULL;
         if (!letter) continue;
         if (note.dtype != letter->request->dtype || note.count != letter->request->input_count) return refuse(call, letter, at);
         drop(mail, at);
@@ -220,7 +212,7 @@ static int32_t begin_send(mst_nodes_call *call) {
     }
     for (mst_nodes_ready **at = &mail->ready; *at; at = &(*at)->next) {
         if ((*at)->note.to != call->rank || (*at)->note.more > 0) continue;
-        mst_nodes_letter *letter = waiting_for(call, (*at)->note.from);
+        mst_nodes_letter *letter = sendable(call, (*at)->note.from, NULL);
         if (letter) return refuse(call, letter, at);
     }
     return MUSTER_WIRE_OK;

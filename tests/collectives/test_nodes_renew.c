@@ -2,7 +2,9 @@
  * communicators, and what is left of the first does not meet its data. */
 #include "base_check.h"
 #include "collectives_spans.h"
+#include "nodes/rounds_private.h"
 #include "nodes/slabs_private.h"
+#include "wire_launch.h"
 
 #include <sched.h>
 #include <stdlib.h>
@@ -82,7 +84,58 @@ static void test_a_part(void **state) {
     spans_close(&launch);
 }
 
+/* ---- a deadline ---- */
+
+static muster_status sum_all(muster_worker *w, void *argument) {
+    (void)argument;
+    float *x = calloc(LONG, sizeof *x);
+    const muster_status status = muster_worker_all_reduce(w, NULL, MUSTER_SUM, vector(x, LONG), vector(x, LONG));
+    free(x);
+    return status;
+}
+
+static muster_status check_all(muster_worker *w, void *argument) {
+    (void)argument;
+    MUSTER_TRY(check_sum(w, NULL, 3, 1));
+    return check_sum(w, NULL, 300000, 1);
+}
+
+static bool has_given_up(const spans_process *process) {
+    const mst_nodes *nodes = process->nodes;
+    pthread_mutex_lock(&nodes->wire->lock);
+    const bool given_up = mst_control_is_poisoned(&nodes->rounds->control, MST_CONTROL_FAILED, mst_nodes_epoch(nodes));
+    pthread_mutex_unlock(&nodes->wire->lock);
+    return given_up;
+}
+
+/* Nothing comes through while data are on their way, until both processes have given up. */
+static void *cut_and_heal(void *context) {
+    (void)context;
+    while (spans_sent_bytes(&launch) < bytes_before + BYTES_BEFORE) sched_yield();
+    wire_launch_cut(launch.wire, 0, 1);
+    for (int32_t p = 0; p < 2; p++)
+        while (!has_given_up(&launch.process[p])) sched_yield();
+    wire_launch_heal(launch.wire, 0, 1);
+    return NULL;
+}
+
+static void test_a_deadline(void **state) {
+    (void)state;
+    spans_open(&launch, &(spans_options){.counts = (const int32_t[]){1, 1}, .processes = 2, .fail_after_ns = 2000000000});
+    pthread_t thread;
+    const int64_t leaked = mst_slabs_leaked();
+    bytes_before = spans_sent_bytes(&launch);
+    assert_int_equal(pthread_create(&thread, NULL, cut_and_heal, NULL), 0);
+    assert_int_equal(spans_run(&launch, sum_all, NULL), MUSTER_TIMEOUT);
+    pthread_join(thread, NULL);
+    assert_non_null(strstr(launch.process[0].message, "in all_reduce for process"));
+    assert_string_equal(launch.process[0].message, launch.process[1].message);
+    assert_ok(spans_run(&launch, check_all, NULL));
+    assert_true(mst_slabs_leaked() > leaked);
+    spans_close(&launch);
+}
+
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_a_part)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_a_part), cmocka_unit_test(test_a_deadline)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
