@@ -217,7 +217,7 @@ muster_status mst_trace_write(const mst_trace_track *tracks, int32_t count, cons
     }
     w.scale.ticks_per_ns = mst_ticks_per_ns();
     w.scale.ticks = mst_ticks();
-    w.scale.ns = mst_now_ns();
+    w.scale.ns = mst_now_ns() - (count > 0 ? tracks[0].ahead_ns : 0);
     muster_status status = write_file(&w, tracks, count, path, where);
     mst_free(w.paths);
     mst_free(w.events);

@@ -10,6 +10,7 @@ typedef struct mst_trace_track {
     const mst_recorder *recorder;
     const char *device;
     int32_t first;
+    int64_t ahead_ns; /* of the clock of this process, the same for all: times are written less this */
 } mst_trace_track;
 
 /* Writes a new file beside `path` and renames it to `path`: a reader finds the old file or the

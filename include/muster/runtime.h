@@ -307,7 +307,8 @@ MUSTER_API muster_status muster_runtime_dump(muster_runtime *runtime, int32_t ev
 
 /* Writes the last events of each worker to the file `path` in Chrome's trace format (JSON), which
  * https://ui.perfetto.dev opens. There is one track for each worker; times are microseconds of
- * CLOCK_MONOTONIC. May be called while calls run, also from inside a body; events that are being
+ * CLOCK_MONOTONIC, of several processes that of process 0 where one of them has the option `trace`
+ * or MUSTER_TRACE. May be called while calls run, also from inside a body; events that are being
  * overwritten at that moment are left out. The file appears complete or not at all, and replaces an
  * existing one.
  * The option `trace`, or the environment variable MUSTER_TRACE=FILE, writes a trace at close.

@@ -1,5 +1,7 @@
 /* Joining the other processes of a launch: what they learn of each other before and after they open
  * their devices, and how they share the CPUs and GPUs of a host. */
+#include "clock_impl.h"
+#include "clocks_private.h"
 #include "environment_impl.h"
 #include "hash_impl.h"
 #include "nodes/nodes_impl.h"
@@ -18,6 +20,7 @@ typedef struct mst_process_facts {
     cpu_set_t cpus;  /* that it may use */
     int32_t allowed; /* how many of them its control group lets it use at a time */
     uint32_t gpus;   /* a hash of the list of GPUs that its environment shows */
+    int32_t traces;  /* its runtime writes a trace */
 } mst_process_facts;
 
 muster_status mst_runtime_nodes_open(muster_runtime *runtime, const muster_runtime_options *options) {
@@ -31,12 +34,13 @@ muster_status mst_runtime_nodes_open(muster_runtime *runtime, const muster_runti
     return mst_nodes_open(&asked, &runtime->nodes);
 }
 
-static mst_process_facts own_facts(void) {
+static mst_process_facts own_facts(const muster_runtime_options *options) {
     mst_process_facts facts;
     const char *visible = mst_environment_get("CUDA_VISIBLE_DEVICES");
     memset(&facts, 0, sizeof facts);
     if (sched_getaffinity(0, sizeof facts.cpus, &facts.cpus) != 0) CPU_ZERO(&facts.cpus);
     facts.allowed = mst_topology_allowed();
+    facts.traces = options->trace ? *options->trace != 0 : mst_environment_get("MUSTER_TRACE") != NULL;
     facts.gpus = visible ? mst_text_hash(visible, (int64_t)strlen(visible)) : 0;
     return facts;
 }
@@ -53,7 +57,7 @@ static void log_binding(muster_runtime *runtime, const mst_process_facts *facts)
     mst_runtime_log(runtime, MUSTER_LOG_WARNING, line);
 }
 
-muster_status mst_runtime_nodes_exchange(muster_runtime *runtime, muster_status status) {
+muster_status mst_runtime_nodes_exchange(muster_runtime *runtime, const muster_runtime_options *options, muster_status status) {
     mst_nodes *nodes = runtime->nodes;
     if (!nodes) return status;
     const int64_t bytes = nodes->processes * (int64_t)sizeof(mst_process_facts);
@@ -61,7 +65,7 @@ muster_status mst_runtime_nodes_exchange(muster_runtime *runtime, muster_status 
         runtime->process_facts = mst_alloc((size_t)bytes);
         if (!runtime->process_facts) status = mst_out_of_memory(where, bytes);
     }
-    const mst_process_facts facts = own_facts();
+    const mst_process_facts facts = own_facts(options);
     mst_round round = {.where = where,
                        .text = "muster_runtime_open",
                        .signature = 1,
@@ -217,12 +221,29 @@ muster_status mst_runtime_nodes_join(muster_runtime *runtime, const muster_runti
     return MUSTER_OK;
 }
 
+static int64_t clock_now(void *unused) {
+    (void)unused;
+    return mst_now_ns();
+}
+
+/* The traces of all processes are to lie on the scale of process 0. */
+static muster_status align_clocks(muster_runtime *runtime) {
+    bool traces = false;
+    mst_clock_bounds bounds;
+    for (int32_t p = 0; p < runtime->nodes->processes; p++) traces |= runtime->process_facts[p].traces != 0;
+    if (!traces) return MUSTER_OK;
+    MUSTER_TRY(mst_clocks_compare(runtime->nodes, clock_now, NULL, &bounds));
+    runtime->clock_ahead_ns = mst_clock_ahead(&bounds);
+    return MUSTER_OK;
+}
+
 muster_status mst_runtime_nodes_agree(muster_runtime *runtime, muster_status status) {
     if (!runtime->nodes) return status;
     if (runtime->pool) runtime->nodes->spin_ns = mst_pool_settings(runtime->pool)->spin_ns;
     if (status == MUSTER_OK) status = find_names(runtime);
     mst_round round = {.where = where, .text = "muster_runtime_open", .signature = 2, .status = status, .rank = -1};
-    return mst_nodes_begin(runtime->nodes, &round);
+    MUSTER_TRY(mst_nodes_begin(runtime->nodes, &round));
+    return align_clocks(runtime);
 }
 
 void mst_runtime_nodes_close(muster_runtime *runtime) {

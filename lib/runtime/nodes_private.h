@@ -11,7 +11,7 @@
 muster_status mst_runtime_nodes_open(muster_runtime *runtime, const muster_runtime_options *options);
 /* Tells the others which CPUs this process may use, and learns theirs. status: of what has been
  * done before; a failure anywhere is one of all. */
-muster_status mst_runtime_nodes_exchange(muster_runtime *runtime, muster_status status);
+muster_status mst_runtime_nodes_exchange(muster_runtime *runtime, const muster_runtime_options *options, muster_status status);
 /* Leaves of the cores those that this process shares with no other process of its host. */
 void mst_runtime_nodes_divide_cores(const muster_runtime *runtime, int32_t *cores, int32_t *count);
 /* The same for hardware of a list that was chosen by default. */
@@ -19,7 +19,8 @@ void mst_runtime_nodes_divide_devices(const muster_runtime *runtime, mst_device_
 /* When the devices are open: learns of those of the others, after a check that the options agree.
  * status: as in meet. */
 muster_status mst_runtime_nodes_join(muster_runtime *runtime, const muster_runtime_options *options, muster_status status);
-/* The last step of opening: has it succeeded everywhere? */
+/* The last step of opening: has it succeeded everywhere? Where one of them writes a trace they
+ * compare their clocks. */
 muster_status mst_runtime_nodes_agree(muster_runtime *runtime, muster_status status);
 /* Leaves the launch, and frees all. */
 void mst_runtime_nodes_close(muster_runtime *runtime);

@@ -205,7 +205,7 @@ static muster_status open_parts(muster_runtime *runtime, const muster_runtime_op
     runtime->process = getpid();
     MUSTER_TRY(mst_runtime_log_open(runtime, options));
     MUSTER_TRY(mst_runtime_nodes_open(runtime, options));
-    MUSTER_TRY(mst_runtime_nodes_exchange(runtime, open_settings(runtime, options)));
+    MUSTER_TRY(mst_runtime_nodes_exchange(runtime, options, open_settings(runtime, options)));
     MUSTER_TRY(mst_runtime_nodes_join(runtime, options, open_devices(runtime, options)));
     return mst_runtime_nodes_agree(runtime, open_workers(runtime, options));
 }

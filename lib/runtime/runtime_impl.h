@@ -83,6 +83,7 @@ struct muster_runtime {
     bool nvtx;
     int64_t recorder_events;
     char *trace_path;         /* NULL: no trace at close */
+    int64_t clock_ahead_ns;   /* of that of process 0; compared only where a process writes a trace */
     const char *trace_source; /* what asked for it, for messages */
     /* object.c */
     struct mst_name *names;

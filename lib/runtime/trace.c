@@ -91,7 +91,8 @@ static muster_status write_trace(muster_runtime *runtime, const char *path, cons
     mst_trace_track *tracks = mst_alloc((size_t)bytes);
     if (!tracks) return mst_out_of_memory(where, bytes);
     for (int32_t r = 0; r < runtime->size; r++) {
-        tracks[r] = (mst_trace_track){&mst_pool_worker(runtime->pool, r)->recorder, runtime->devices[r]->name, runtime->first};
+        tracks[r] = (mst_trace_track){&mst_pool_worker(runtime->pool, r)->recorder, runtime->devices[r]->name, runtime->first,
+                                      runtime->clock_ahead_ns};
     }
     muster_status status = mst_trace_write(tracks, runtime->size, path, where);
     mst_free(tracks);

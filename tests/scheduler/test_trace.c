@@ -69,6 +69,23 @@ static void an_event_keeps_all_that_was_recorded(void **state) {
     close_bench(&b);
 }
 
+/* An hour is more than what happens between this event and the file. */
+static void times_are_those_of_process_0(void **state) {
+    (void)state;
+    static const int64_t hour_ns = 3600000000000;
+    bench b = open_bench();
+    char expression[120];
+    record(b.recorders[0], "all_reduce", 1, 8);
+    const double now_us = (double)mst_now_ns() / 1e3;
+    for (int32_t hours = -1; hours <= 1; hours++) {
+        for (int r = 0; r < 2; r++) b.tracks[r].ahead_ns = hours * hour_ns;
+        write_trace(&b);
+        snprintf(expression, sizeof expression, "abs(events[0]['ts'] - max(0, %.0f)) < 1.8e9", now_us - 3.6e9 * hours);
+        assert_trace(b.path, expression);
+    }
+    close_bench(&b);
+}
+
 static void a_message_has_its_peer_and_tag(void **state) {
     (void)state;
     bench b = open_bench();
@@ -312,6 +329,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(workers_that_did_nothing_have_empty_tracks),
         cmocka_unit_test(an_event_keeps_all_that_was_recorded),
+        cmocka_unit_test(times_are_those_of_process_0),
         cmocka_unit_test(a_message_has_its_peer_and_tag),
         cmocka_unit_test(times_are_microseconds_of_the_monotonic_clock),
         cmocka_unit_test(events_nest_and_times_grow),
