@@ -111,12 +111,9 @@ static uint64_t signature_of(const muster_function *function, const mst_argument
 /* At most `most` bytes of `more`, at text[at]. Returns where it ends. Without printf, because every
  * call of several processes comes here. */
 static size_t append(char text[MST_ROUND_TEXT], size_t at, const char *more, size_t most) {
-    size_t length = 0;
-    if (most > MST_ROUND_TEXT - 1 - at) most = MST_ROUND_TEXT - 1 - at;
-    while (length < most && more[length]) length++;
-    memcpy(text + at, more, length);
-    text[at + length] = 0;
-    return at + length;
+    for (; most > 0 && *more && at < MST_ROUND_TEXT - 1; most--) text[at++] = *more++;
+    text[at] = 0;
+    return at;
 }
 
 static size_t name_function(const muster_function *function, bool single, size_t most, char text[MST_ROUND_TEXT]) {
