@@ -167,8 +167,8 @@ muster_status mst_nodes_open(const mst_nodes_options *options, mst_nodes **nodes
 
 /* ---- closing ---- */
 
-/* Tells the others. true: all close now, or refuse the calls that they make instead, so that nothing
- * is in flight. */
+/* Tells the others. true: all close now, or refuse the calls that they make instead, so that
+ * nothing is in flight. */
 static bool agree_to_close(mst_nodes *nodes) {
     mst_rounds *rounds = nodes->rounds;
     if (atomic_load(&nodes->lost)) return false;

@@ -64,9 +64,10 @@ typedef struct mst_move {
      * anything that waits. */
     void (*fold)(void *user, void *sum, int64_t first, int64_t count, bool begin);
     void *user;
-    /* EXCHANGE of an all_reduce: memory of this member that the wire does not see, laid out as `from`
-     * and `to`. Its own slice of the values is read from `mine` instead of `from`, where it may be
-     * anything; its results are written to `also` besides `to`. mine may be also. NULL: neither. */
+    /* EXCHANGE of an all_reduce: memory of this member that the wire does not see, laid out as
+     * `from` and `to`. Its own slice of the values is read from `mine` instead of `from`, where it
+     * may be anything; its results are written to `also` besides `to`. mine may be also. NULL:
+     * neither. */
     const void *mine;
     void *also;
     /* Any order of the sum will do, as long as all members get the same bits: allows MPI for

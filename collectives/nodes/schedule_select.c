@@ -5,10 +5,10 @@
 #include <limits.h>
 
 /* {kind, algorithm, most members, least and most bytes, least bytes per member}. Measured with two
- * processes on one host by `muster-bench nodes --schedules` (sums of f32; us with Open MPI 4.1.4 and
- * MPICH 4.0.2): all_reduce of 1 KiB by gather 0.75 and 1.0, by exchange 1.4 and 1.7, by chain 1.0 and
- * 1.3; 4 KiB 2.9 and 1.3, 1.6 and 2.0, 4.6 and 1.7; 64 KiB 12 and 12, 10 and 10, 47 and 11; 16 MiB
- * 3400, 1800, 2200 with both; all_gather of 1 MiB by bruck 67, by ring 123. Open MPI's own
+ * processes on one host by `muster-bench nodes --schedules` (sums of f32; us with Open MPI 4.1.4
+ * and MPICH 4.0.2): all_reduce of 1 KiB by gather 0.75 and 1.0, by exchange 1.4 and 1.7, by chain
+ * 1.0 and 1.3; 4 KiB 2.9 and 1.3, 1.6 and 2.0, 4.6 and 1.7; 64 KiB 12 and 12, 10 and 10, 47 and 11;
+ * 16 MiB 3400, 1800, 2200 with both; all_gather of 1 MiB by bruck 67, by ring 123. Open MPI's own
  * collectives are slower (1 KiB 1.2, 64 KiB 14, 16 MiB 2800). Between 8 and 32 KiB gather is faster
  * with Open MPI (16 KiB: 4.6, exchange 5.9), and slower with MPICH (4.7, 2.7). For more members the
  * limits are by calculation: an exchange among many sends slices that are too small. */

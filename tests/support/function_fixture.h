@@ -18,7 +18,7 @@
 muster_runtime *fixture_open(const char *backend, int count);
 /* The same with logical shards; 0: off. */
 muster_runtime *fixture_open_shards(const char *backend, int count, int shards);
-/* The same for this process alone, also where the test is several: what others are compared with. */
+/* The same for this process alone, also where the test is several: to compare others with. */
 muster_runtime *fixture_open_alone(const char *backend, int count);
 void fixture_close(muster_runtime *runtime);
 

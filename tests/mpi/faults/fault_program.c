@@ -1,6 +1,8 @@
 /* What fault_suite.py starts under mpirun: a launch in which one process does something wrong.
- *   fault_program lethal FOLDER KIND PLACE VICTIM SEED   one fault that the launch, or the runtime, does not survive
- *   fault_program cells FOLDER CELL...                   survivable ones in one runtime; a CELL is KIND:PLACE:VICTIM:SEED
+ *   fault_program lethal FOLDER KIND PLACE VICTIM SEED
+ *     one fault that the launch, or the runtime, does not survive
+ *   fault_program cells FOLDER CELL...
+ *     survivable ones in one runtime; a CELL is KIND:PLACE:VICTIM:SEED
  * Each process writes what it sees to FOLDER/PROCESS, a line for each call:
  *   NUMBER WHAT STATUS right|wrong MICROSECONDS MESSAGE
  * Exit: 0 when it has come to its end, whatever the calls returned. */

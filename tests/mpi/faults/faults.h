@@ -62,7 +62,7 @@ void fault_prepare(void);
 /* Is this the victim, and the place? */
 bool fault_is_here(fault_place place);
 /* Does what the fault demands of the victim at this place, if it is this one: dies, stops, hangs,
- * cuts a link, or lets an allocation fail. Kinds that are answers (FAIL and so on) do nothing here. */
+ * cuts a link, or lets an allocation fail. Kinds that are answers (FAIL and so on) do nothing. */
 void fault_strike(fault_place place);
 /* The same after a while, by a thread of its own: the caller goes on. */
 void fault_strike_soon(fault_place place);
