@@ -101,7 +101,8 @@ typedef struct muster_wire_table {
                          muster_wire_status *statuses);
     /* Is there a message that a receive would match? */
     int32_t (*probe)(muster_wire *wire, int32_t from, int32_t tag, int32_t *there, muster_wire_status *status);
-    /* Ends a receive that need not be matched any more; the request becomes 0. */
+    /* Ends a receive that need not be matched any more; the request becomes 0. ERROR: its message
+     * is on its way, so that the request stays in progress. */
     int32_t (*cancel)(muster_wire *wire, muster_wire_request *request);
 
     /* ---- the MPI's own collectives, of all processes of the wire; NULL where it has none ---- */

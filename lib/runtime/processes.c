@@ -1,6 +1,7 @@
 /* What a program asks about the processes of its launch. */
 #include "muster/nodes.h"
 
+#include "mpi/mpi_impl.h"
 #include "nodes/nodes_impl.h"
 #include "nodes_private.h"
 
@@ -78,8 +79,13 @@ muster_status mst_runtime_refuse_nodes(const muster_runtime *runtime, const char
 /* ---- the description ---- */
 
 static size_t describe_wire(const mst_nodes *nodes, char *text, size_t size) {
-    char version[200] = "";
+    char version[200] = "", chosen[MST_MPI_TEXT];
     const muster_wire_table *table = nodes->wire->table;
+    mst_mpi_describe(chosen);
+    if (chosen[0]) {
+        const int written = snprintf(text, size, "messages between processes: %s\n", chosen);
+        return written < 0 ? 0 : (size_t)written;
+    }
     if (table->version) table->version(version, sizeof version);
     const int length = snprintf(text, size, "messages between processes: %.100s (%.200s)\n", table->name, version);
     return length < 0 ? 0 : (size_t)length;
