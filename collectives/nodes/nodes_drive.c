@@ -54,7 +54,7 @@ muster_status mst_nodes_arrive(mst_nodes_state *state, muster_worker *worker, co
                                      .signature = state->broken,
                                      .payload = mine,
                                      .payload_bytes = (int32_t)bytes,
-                                     .matched = true};
+                                     .matched = !mst_nodes_one_host(state->span->nodes)};
     mst_arrival_begin(&state->arrival, &input);
     MUSTER_TRY(mst_nodes_drive_call(state, worker, what, &state->arrival.machine, NULL, NULL));
     *matched = mst_arrival_matches(&state->arrival);

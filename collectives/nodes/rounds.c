@@ -12,7 +12,7 @@ muster_status mst_rounds_arrive(mst_nodes *nodes, mst_arrival_input *input, mst_
     mst_rounds *rounds = nodes->rounds;
     input->epoch = rounds->epoch;
     input->sequence = rounds->sequence++;
-    input->matched = true; /* the program's own code may be next, which does not call the wire */
+    input->matched = !mst_nodes_one_host(nodes); /* the program's own code may be next, which does not call the wire */
     if (input->rank < 0) input->rank = nodes->first ? mst_nodes_first(nodes) : nodes->process;
     mst_arrival_begin(&rounds->arrival, input);
     wait->phase = MST_WAIT_ROUND;

@@ -175,6 +175,41 @@ static void test_parts_of_other_lengths(void **state) {
     spans_close(&launch);
 }
 
+/* ---- which sends of an agreement wait for their receivers ---- */
+
+static const muster_wire_table *plain;
+static _Atomic int32_t matched_sends;
+
+static int32_t count_matched(muster_wire *wire, const void *from, int64_t bytes, int32_t to, int32_t tag, muster_wire_request *request) {
+    atomic_fetch_add(&matched_sends, 1);
+    return plain->send_matched(wire, from, bytes, to, tag, request);
+}
+
+/* The matched sends of a small all_reduce of two processes, and of the rounds around it. */
+static int32_t matched_of(const char *hosts) {
+    one_case c = {ALL_REDUCE, 3};
+    spans_open(&launch, &(spans_options){.counts = (const int32_t[]){1, 1}, .processes = 2, .hosts = hosts});
+    assert_ok(spans_run(&launch, task, &c)); /* the first arrival of a channel is always matched */
+    plain = launch.process[0].nodes->wire->table;
+    muster_wire_table counting = *plain;
+    counting.send_matched = count_matched;
+    for (int32_t p = 0; p < 2; p++) launch.process[p].nodes->wire->table = &counting;
+    atomic_store(&matched_sends, 0);
+    assert_ok(spans_run(&launch, task, &c));
+    for (int32_t p = 0; p < 2; p++) launch.process[p].nodes->wire->table = plain;
+    spans_close(&launch);
+    return atomic_load(&matched_sends);
+}
+
+static void test_sends_wait_for_their_receivers_between_hosts(void **state) {
+    (void)state;
+    assert_true(matched_of("01") >= 2);
+}
+static void test_sends_do_not_wait_on_one_host(void **state) {
+    (void)state;
+    assert_int_equal(matched_of("00"), 0);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_two_processes_exchange_once),
@@ -182,6 +217,8 @@ int main(void) {
         cmocka_unit_test(test_three_processes),
         cmocka_unit_test(test_four_processes),
         cmocka_unit_test(test_parts_of_other_lengths),
+        cmocka_unit_test(test_sends_wait_for_their_receivers_between_hosts),
+        cmocka_unit_test(test_sends_do_not_wait_on_one_host),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
