@@ -265,6 +265,7 @@ muster_status mst_processes_count(muster_function *function, const mst_arguments
     if (!round.status && nodes->process == 0) put_shapes(function, arguments, payload + 4);
     round.payload = payload;
     round.payload_bytes = (int32_t)((numbers > 512 ? 4 : numbers) * (int64_t)sizeof(int64_t));
+    mst_processes_set_deadlines(arguments, &round);
     MUSTER_TRY(mst_nodes_begin(nodes, &round));
     for (int32_t p = 0; p < nodes->processes; p++)
         memcpy(&processes->rows[p], (const char *)round.all + (int64_t)p * round.payload_bytes, sizeof *processes->rows);

@@ -83,29 +83,51 @@ static uint64_t add_contents(uint64_t hash, muster_tensor tensor) {
     return hash;
 }
 
+/* What the programs have said of the function. */
+static uint64_t add_description(uint64_t hash, const muster_function *function) {
+    for (int64_t i = 0; i < function->input_count + function->output_count; i++) {
+        const mst_port *port = i < function->input_count ? &function->inputs[i] : &function->outputs[i - function->input_count];
+        hash = mst_hash_number(mst_hash_number(hash, port->hash), (int64_t)port->mode << 32 | port->ways);
+    }
+    for (int64_t i = 0; i < function->use_count; i++) {
+        const mst_use *use = &function->uses[i];
+        const char *name = use->variable->object.name;
+        if (name) hash = mst_hash_bytes(hash, name, (int64_t)strlen(name));
+        hash = mst_hash_number(mst_hash_number(hash, use->mode), use->read | use->sliceable << 1 | use->written << 2 | use->updated << 3);
+    }
+    return hash;
+}
+
+/* The rows that lists name are compared where it is asked for, as contents are. */
+static uint64_t add_selection(uint64_t hash, const muster_selection *selection, bool checks) {
+    hash = mst_hash_number(mst_hash_number(hash, selection->kind), selection->index_count);
+    if (checks && selection->kind == MUSTER_SELECT_LIST)
+        hash = mst_hash_bytes(hash, selection->indices, selection->index_count * (int64_t)sizeof *selection->indices);
+    return mst_hash_number(mst_hash_number(hash, selection->start), selection->stop);
+}
+
 static uint64_t signature_of(const muster_function *function, const mst_arguments *arguments, bool planned) {
     const mst_plan *plan = &function->plan;
     const muster_call_options *options = arguments->options;
     uint64_t hash = mst_hash_number(mst_processes_name_hash(function), arguments->single);
+    const bool checks = function->object.runtime->checks;
     bool differs = false;
     if (!planned) return hash;
+    hash = add_description(hash, function);
     for (int64_t i = 0; i < function->input_count; i++) {
         const mst_port *port = &function->inputs[i];
         differs |= port->ways == MUSTER_SOURCE_OWN;
-        hash = mst_hash_number(hash, port->ways);
         hash = add_tensor(hash, &arguments->inputs[i], port->ways != MUSTER_SOURCE_ALL && port->mode != MUSTER_BROADCAST);
-        if (port->ways == MUSTER_SOURCE_ALL && function->object.runtime->checks) hash = add_contents(hash, arguments->inputs[i]);
+        if (port->ways == MUSTER_SOURCE_ALL && checks) hash = add_contents(hash, arguments->inputs[i]);
     }
     for (int64_t i = 0; i < function->output_count; i++) {
         const mst_port *port = &function->outputs[i];
-        hash = mst_hash_number(hash, port->ways);
         hash = add_tensor(hash, &arguments->outputs[i], port->ways != MUSTER_TARGET_ALL && port->mode == MUSTER_GATHER);
     }
     hash = mst_hash_number(mst_hash_number(hash, plan->count), options->slices);
     hash = mst_hash_number(hash, options->replica_batch_count);
-    if (differs) return hash;
-    hash = mst_hash_number(mst_hash_number(hash, options->batch.kind), options->batch.index_count);
-    return mst_hash_number(mst_hash_number(hash, options->batch.start), options->batch.stop);
+    for (int64_t i = 0; checks && i < options->replica_batch_count; i++) hash = add_selection(hash, &options->replica_batch[i], checks);
+    return differs ? hash : add_selection(hash, &options->batch, checks);
 }
 
 /* At most `most` bytes of `more`, at text[at]. Returns where it ends. Without printf, because every
@@ -121,15 +143,30 @@ static size_t name_function(const muster_function *function, bool single, size_t
     return append(text, append(text, at, mst_function_name(function), most), "'", 1);
 }
 
-/* "function 'train' (x 64x784, y 64 -> loss)" */
+static const char *mode_text(const mst_port *port, bool output) {
+    static const char *const collected[] = {
+        [MUSTER_SUM] = " sum", [MUSTER_PROD] = " prod",     [MUSTER_MAX] = " max",       [MUSTER_MIN] = " min",
+        [MUSTER_AVG] = " avg", [MUSTER_GATHER] = " gather", [MUSTER_MASTER] = " master",
+    };
+    if (!output) return port->mode == MUSTER_BROADCAST ? " broadcast" : port->mode == MUSTER_MINIBATCH ? " minibatch" : "";
+    return port->mode >= 0 && port->mode < (int32_t)(sizeof collected / sizeof *collected) && collected[port->mode] ? collected[port->mode]
+                                                                                                                    : "";
+}
+
+/* "function 'train' (x 64x784, y 64 -> loss avg)", as far as there is room */
 static void describe(const muster_function *function, const mst_arguments *arguments, bool planned, char text[MST_ROUND_TEXT]) {
+    const int64_t inputs = function->input_count, ports = planned ? inputs + function->output_count : 0;
     size_t at = name_function(function, arguments->single, 60, text);
-    for (int64_t i = 0; planned && i < function->input_count && at + 60 < MST_ROUND_TEXT; i++) {
-        const muster_tensor *tensor = &arguments->inputs[i];
-        at += (size_t)snprintf(text + at, MST_ROUND_TEXT - at, "%s%.20s ", i ? ", " : " (", function->inputs[i].name);
-        for (int32_t d = 0; d < tensor->ndim && at + 30 < MST_ROUND_TEXT; d++)
-            at += (size_t)snprintf(text + at, MST_ROUND_TEXT - at, "%s%lld", d ? "x" : "", (long long)tensor->shape[d]);
-        if (i + 1 == function->input_count || at + 60 >= MST_ROUND_TEXT) at += (size_t)snprintf(text + at, MST_ROUND_TEXT - at, ")");
+    for (int64_t i = 0; i < ports && at + 60 < MST_ROUND_TEXT; i++) {
+        const bool output = i >= inputs;
+        const mst_port *port = output ? &function->outputs[i - inputs] : &function->inputs[i];
+        const muster_tensor *tensor = output ? NULL : &arguments->inputs[i];
+        at = append(text, at, i == 0 ? " (" : i == inputs ? " " : ", ", MST_ROUND_TEXT);
+        at = append(text, append(text, at, i == inputs ? "-> " : "", MST_ROUND_TEXT), port->name, 20);
+        for (int32_t d = 0; tensor && d < tensor->ndim && at + 30 < MST_ROUND_TEXT; d++)
+            at += (size_t)snprintf(text + at, MST_ROUND_TEXT - at, "%s%lld", d ? "x" : " ", (long long)tensor->shape[d]);
+        at = append(text, at, mode_text(port, output), MST_ROUND_TEXT);
+        if (i + 1 == ports || at + 60 >= MST_ROUND_TEXT) at = append(text, at, ")", 1);
     }
 }
 
@@ -143,8 +180,15 @@ static muster_status plan_alone(muster_function *function, const mst_arguments *
     return mst_call_check_variables(arguments->single ? &function->single : &function->together, arguments->where);
 }
 
+void mst_processes_set_deadlines(const mst_arguments *arguments, mst_round *round) {
+    if (!arguments->options) return;
+    round->warn_after_ns = arguments->options->warn_after_ns;
+    round->fail_after_ns = arguments->options->fail_after_ns;
+}
+
 static muster_status agree(muster_function *function, const mst_arguments *arguments, muster_status planned) {
     mst_round round = {.where = arguments->where, .status = planned, .rank = -1};
+    mst_processes_set_deadlines(arguments, &round);
     round.signature = signature_of(function, arguments, planned == MUSTER_OK);
     describe(function, arguments, planned == MUSTER_OK, round.text);
     return mst_nodes_begin(function->object.runtime->nodes, &round);

@@ -1,6 +1,7 @@
 #include "runtime_launch.h"
 
 #include <pthread.h>
+#include <string.h>
 
 typedef struct launch_thread {
     launch_process process;
@@ -43,4 +44,20 @@ muster_runtime_options launch_options(const char *devices) {
     options.devices = devices;
     options.fail_after_ns = 60000000000;
     return options;
+}
+
+/* "12.345 s" at both places, or "N s" in the sentence: skips it. */
+static const char *skip_seconds(const char *text) {
+    const size_t digits = strspn(text, "0123456789.");
+    return digits > 0 && strncmp(text + digits, " s", 2) == 0 ? text + digits : NULL;
+}
+
+bool launch_is_sentence(const char *sentence) {
+    const char *received = muster_last_error();
+    for (; *sentence && *received; sentence++, received++) {
+        const char *after = strncmp(sentence, "N s", 3) == 0 ? skip_seconds(received) : NULL;
+        if (after) sentence++, received = after;
+        if (*sentence != *received) return false;
+    }
+    return *sentence == *received;
 }

@@ -47,5 +47,15 @@ muster_runtime_options launch_options(const char *devices);
             launch_fail(p, "%s:%d: expected %s with \"%s\", received %s (%s)", __FILE__, __LINE__, #code, text, \
                         muster_status_name(status_), muster_last_error());                                      \
     } while (0)
+/* The whole sentence, in which "N s" stands for any number of seconds. */
+#define launch_says(p, expression, code, sentence)                                                                           \
+    do {                                                                                                                     \
+        muster_status status_ = (expression);                                                                                \
+        if (status_ != (code) || !launch_is_sentence(sentence))                                                              \
+            launch_fail(p, "%s:%d: expected %s with\n\"%s\", received %s with\n\"%s\"", __FILE__, __LINE__, #code, sentence, \
+                        muster_status_name(status_), muster_last_error());                                                   \
+    } while (0)
+/* Is it the thread's last error? */
+bool launch_is_sentence(const char *sentence);
 
 #endif

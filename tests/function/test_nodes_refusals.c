@@ -1,0 +1,256 @@
+/* Programs of a launch that do not make the same calls: each process returns the same whole
+ * sentence, nothing hangs, and the next call that all make is right. The processes are threads with
+ * runtimes of their own, on three hosts. */
+#include "muster/communicator.h"
+#include "muster/function.h"
+#include "muster/variable.h"
+#include "runtime_launch.h"
+
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { PROCESSES = 3, ODD = 2 }; /* the process that does otherwise */
+
+static _Atomic int checked;
+
+/* What each process has, with its runtime open. */
+typedef struct program {
+    launch_process *p;
+    muster_runtime *runtime;
+    muster_function *train, *evaluate;
+    muster_variable *w;
+    float x[6];
+    int64_t rows; /* of the tensor that train takes */
+    muster_collect_mode collected;
+    bool odd;
+} program;
+typedef void (*program_body)(launch_process *p, program *g);
+
+static muster_status train_body(muster_worker *worker, const muster_tensor *in, muster_tensor *out, void *user) {
+    (void)in, (void)user;
+    return muster_fill(worker, muster_worker_rank(worker), out[0]);
+}
+
+static muster_status make_functions(program *g) {
+    MUSTER_TRY(muster_function_create(g->runtime, "train", train_body, NULL, &g->train));
+    MUSTER_TRY(muster_function_input(g->train, "x", MUSTER_F32, 1, MUSTER_SCATTER));
+    MUSTER_TRY(muster_function_output(g->train, "loss", MUSTER_F32, 0, g->collected));
+    MUSTER_TRY(muster_function_create(g->runtime, "evaluate", train_body, NULL, &g->evaluate));
+    return muster_function_output(g->evaluate, "error", MUSTER_F32, 0, MUSTER_SUM);
+}
+
+/* Calls give 0 + 1 + 2 as the sum of the ranks. */
+static muster_status call(program *g, muster_function *f, const muster_call_options *options) {
+    float sum = -1;
+    const muster_tensor x = muster_tensor_make(MUSTER_F32, g->x, 1, &g->rows), out = muster_tensor_make(MUSTER_F32, &sum, 0, NULL);
+    MUSTER_TRY(muster_function_call(f, &x, f == g->train, &out, 1, options));
+    return sum == 3 || (f == g->train && g->collected == MUSTER_MAX) ? MUSTER_OK : muster_fail(MUSTER_USER, "another sum");
+}
+
+static void run_program(launch_process *p) {
+    program g = {.p = p, .x = {1, 2, 3, 4, 5, 6}, .rows = 3, .collected = MUSTER_SUM, .odd = p->process == ODD};
+    program_body body;
+    memcpy(&body, p->context, sizeof body);
+    const muster_runtime_options options = launch_options("host:1");
+    float w = 1;
+    launch_ok(p, muster_runtime_open(&options, &g.runtime));
+    launch_ok(p,
+              muster_variable_create(g.runtime, "w", muster_tensor_make(MUSTER_F32, &w, 0, NULL), &g.w)); /* call 4: opening takes three */
+    body(p, &g);
+    if (!p->error[0]) atomic_fetch_add(&checked, 1);
+    const muster_status closed = muster_runtime_close(g.runtime);
+    if (!p->error[0]) launch_ok(p, closed);
+}
+
+static void run_body(program_body body) {
+    checked = 0;
+    launch_run(&(wire_launch_options){.processes = PROCESSES, .processes_per_host = 1}, run_program, &body);
+    assert_int_equal(checked, PROCESSES);
+}
+
+/* ---- calls that differ ---- */
+
+static void call_another_function(launch_process *p, program *g) {
+    launch_ok(p, make_functions(g));
+    launch_says(p, call(g, g->odd ? g->evaluate : g->train, NULL), MUSTER_INVALID_ARGUMENT,
+                "muster_function_call: process 2 (host host2): call 5 is function 'evaluate' (-> error sum) here and "
+                "function 'train' (x 3 -> loss sum) in process 0 (host host0)");
+    launch_ok(p, call(g, g->train, NULL));
+}
+
+static void test_another_function(void **state) {
+    (void)state;
+    run_body(call_another_function);
+}
+
+static void call_in_another_order(launch_process *p, program *g) {
+    launch_ok(p, make_functions(g));
+    launch_says(p, call(g, g->odd ? g->evaluate : g->train, NULL), MUSTER_INVALID_ARGUMENT,
+                "muster_function_call: process 2 (host host2): call 5 is function 'evaluate' (-> error sum) here and "
+                "function 'train' (x 3 -> loss sum) in process 0 (host host0)");
+    launch_says(p, call(g, g->odd ? g->train : g->evaluate, NULL), MUSTER_INVALID_ARGUMENT,
+                "muster_function_call: process 2 (host host2): call 6 is function 'train' (x 3 -> loss sum) here and "
+                "function 'evaluate' (-> error sum) in process 0 (host host0)");
+    launch_ok(p, call(g, g->evaluate, NULL));
+}
+
+static void test_another_order(void **state) {
+    (void)state;
+    run_body(call_in_another_order);
+}
+
+static void pass_another_shape(launch_process *p, program *g) {
+    launch_ok(p, make_functions(g));
+    g->rows = g->odd ? 6 : 3;
+    launch_says(p, call(g, g->train, NULL), MUSTER_INVALID_ARGUMENT,
+                "muster_function_call: process 2 (host host2): call 5 is function 'train' (x 6 -> loss sum) here and "
+                "function 'train' (x 3 -> loss sum) in process 0 (host host0)");
+    g->rows = 3;
+    launch_ok(p, call(g, g->train, NULL));
+}
+
+static void test_another_shape(void **state) {
+    (void)state;
+    run_body(pass_another_shape);
+}
+
+static void describe_otherwise(launch_process *p, program *g) {
+    g->collected = g->odd ? MUSTER_MAX : MUSTER_SUM;
+    launch_ok(p, make_functions(g));
+    for (int32_t i = 0; i < 2; i++) {
+        char sentence[200];
+        snprintf(sentence, sizeof sentence,
+                 "muster_function_call: process 2 (host host2): call %d is function 'train' (x 3 -> loss max) here and "
+                 "function 'train' (x 3 -> loss sum) in process 0 (host host0)",
+                 (int)i + 5);
+        launch_says(p, call(g, g->train, NULL), MUSTER_INVALID_ARGUMENT, sentence);
+    }
+    launch_ok(p, call(g, g->evaluate, NULL));
+}
+
+static void test_another_description(void **state) {
+    (void)state;
+    run_body(describe_otherwise);
+}
+
+static void set_a_variable(launch_process *p, program *g) {
+    float value = 2;
+    launch_ok(p, make_functions(g));
+    if (g->odd)
+        launch_says(p, muster_variable_set(g->w, 0, muster_tensor_make(MUSTER_F32, &value, 0, NULL)), MUSTER_INVALID_ARGUMENT,
+                    "muster_variable_set: process 2 (host host2): call 5 is muster_variable_set of variable 'w' here and "
+                    "function 'train' (x 3 -> loss sum) in process 0 (host host0)");
+    else
+        launch_says(p, call(g, g->train, NULL), MUSTER_INVALID_ARGUMENT,
+                    "muster_function_call: process 2 (host host2): call 5 is muster_variable_set of variable 'w' here and "
+                    "function 'train' (x 3 -> loss sum) in process 0 (host host0)");
+    launch_ok(p, muster_variable_get(g->w, 1, muster_tensor_make(MUSTER_F32, &value, 0, NULL)));
+    launch_check(p, value == 1);
+}
+
+static void test_an_operation_on_a_variable_beside_a_call(void **state) {
+    (void)state;
+    run_body(set_a_variable);
+}
+
+/* ---- calls that not all make ---- */
+
+/* `if (process == 0) call();`, and then what all call. */
+static void call_in_process_0(launch_process *p, program *g) {
+    launch_ok(p, make_functions(g));
+    launch_says(p, call(g, p->process == 0 ? g->train : g->evaluate, NULL), MUSTER_INVALID_ARGUMENT,
+                "muster_function_call: process 1 (host host1): call 5 is function 'evaluate' (-> error sum) here and "
+                "function 'train' (x 3 -> loss sum) in process 0 (host host0)");
+    launch_ok(p, call(g, g->evaluate, NULL));
+}
+
+static void test_a_call_of_process_0_before_one_of_all(void **state) {
+    (void)state;
+    run_body(call_in_process_0);
+}
+
+/* The same where the others have nothing left to call. */
+static void call_in_process_0_at_the_end(launch_process *p, program *g) {
+    launch_ok(p, make_functions(g));
+    if (p->process != 0) return;
+    for (int32_t i = 0; i < 2; i++)
+        launch_says(p, call(g, g->train, NULL), MUSTER_BAD_STATE,
+                    "muster_function_call: process 1 (host host1) has closed its runtime, without which there are no calls");
+}
+
+static void test_a_call_of_process_0_after_those_of_all(void **state) {
+    (void)state;
+    run_body(call_in_process_0_at_the_end);
+}
+
+static pthread_barrier_t others_gave_up;
+
+static void make_no_call(launch_process *p, program *g) {
+    const int64_t deadline = 400000000;
+    muster_call_options options;
+    char sentence[300];
+    launch_ok(p, make_functions(g));
+    muster_call_options_init(&options);
+    options.fail_after_ns = deadline;
+    launch_ok(p, call(g, g->evaluate, NULL));
+    if (g->odd) pthread_barrier_wait(&others_gave_up);
+    const muster_status status = call(g, g->train, &options);
+    if (!g->odd) pthread_barrier_wait(&others_gave_up);
+    launch_check(p, status == MUSTER_TIMEOUT);
+    /* whoever comes to its deadline first says so for all */
+    bool right = false;
+    for (int32_t first = 0; first < ODD && !right; first++) {
+        snprintf(sentence, sizeof sentence,
+                 "muster_function_call: process %d (host host%d) waited N s in call 6 (function 'train' (x 3 -> loss sum)) for process 2 "
+                 "(host host2), which has made no call; its last was call 5 (function 'evaluate' (-> error sum))",
+                 (int)first, (int)first);
+        right = launch_is_sentence(sentence);
+    }
+    if (!right) launch_fail(p, "expected a sentence as \"%s\", received \"%s\"", sentence, muster_last_error());
+    launch_ok(p, call(g, g->train, NULL));
+}
+
+static void test_a_process_that_makes_no_call(void **state) {
+    (void)state;
+    assert_int_equal(pthread_barrier_init(&others_gave_up, NULL, PROCESSES), 0);
+    run_body(make_no_call);
+    pthread_barrier_destroy(&others_gave_up);
+}
+
+/* ---- what is compared where it is asked for ---- */
+
+static void select_other_rows(launch_process *p, program *g) {
+    const int64_t rows[] = {2, 0, g->odd ? 2 : 1};
+    muster_call_options options;
+    launch_ok(p, make_functions(g));
+    muster_call_options_init(&options);
+    options.batch = (muster_selection){.kind = MUSTER_SELECT_LIST, .indices = rows, .index_count = 3};
+    launch_says(p, call(g, g->train, &options), MUSTER_INVALID_ARGUMENT,
+                "muster_function_call: process 2 (host host2): call 5, function 'train' (x 3 -> loss sum), differs here in what it passes "
+                "from that of process 0 (host host0)");
+    options.batch.index_count = 2;
+    launch_ok(p, call(g, g->train, &options));
+}
+
+static void test_other_rows_of_a_list(void **state) {
+    (void)state;
+    assert_int_equal(setenv("MUSTER_CHECK", "1", 1), 0);
+    run_body(select_other_rows);
+    unsetenv("MUSTER_CHECK");
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_another_function),
+        cmocka_unit_test(test_another_order),
+        cmocka_unit_test(test_another_shape),
+        cmocka_unit_test(test_another_description),
+        cmocka_unit_test(test_an_operation_on_a_variable_beside_a_call),
+        cmocka_unit_test(test_a_call_of_process_0_before_one_of_all),
+        cmocka_unit_test(test_a_call_of_process_0_after_those_of_all),
+        cmocka_unit_test(test_a_process_that_makes_no_call),
+        cmocka_unit_test(test_other_rows_of_a_list),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
