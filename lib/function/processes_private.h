@@ -53,9 +53,9 @@ muster_status mst_processes_prepare(muster_function *function, const mst_argumen
 
 /* process_rows.c. Must the processes tell each other how many rows they have? */
 bool mst_processes_are_counted(const muster_function *function);
+uint64_t mst_processes_name_hash(const muster_function *function);
 /* The deadlines of the call hold for the rounds before its run, too. */
 void mst_processes_set_deadlines(const mst_arguments *arguments, mst_round *round);
-uint64_t mst_processes_name_hash(const muster_function *function);
 /* The round in which they do; all return the same. Sets *planned to the arguments with which this
  * process plans: those of `arguments`, and tensors of the library for what only process 0 passes.
  * *taken: did this process have the memory for these? It tells the others in the next round. */

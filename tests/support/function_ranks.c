@@ -10,6 +10,7 @@ const ranks_layout ranks_layouts[RANKS_LAYOUTS] = {{1, 1, {1}},       {1, 2, {2}
 /* A body in one layout. */
 typedef struct ranks_launch {
     const ranks_layout *layout;
+    const char *name; /* of the communicator; NULL: the library's choice */
     ranks_body body;
     muster_status expected;
     const char *text; /* NULL: the body succeeds */
@@ -43,6 +44,7 @@ static void ranks_process(launch_process *p) {
     snprintf(devices, sizeof devices, "host:%d", (int)launch->layout->each[p->process]);
     muster_runtime_options options = launch_options(devices);
     options.no_pinning = 1;
+    options.collective_algorithm = launch->name;
     muster_runtime *runtime;
     launch_ok(p, muster_runtime_open(&options, &runtime));
     ranks_call(p, launch, runtime);
@@ -53,15 +55,20 @@ static void ranks_process(launch_process *p) {
 /* The simulated machine of the GPUs belongs to one process. */
 static int32_t ranks_layout_count(void) { return on_gpus() ? 4 : RANKS_LAYOUTS; }
 
-int32_t ranks_in_all(void) { return on_gpus() ? 1 + 2 + 3 + 4 : 1 + 2 + 3 + 4 + 2 + 3 + 4 + 4 + 4; }
+static const char *const ranks_names[] = {NULL, "naive", "flat", "hierarchical", "two_dimensional", "single_node", "non_cuda_aware"};
+enum { RANKS_NAMES = sizeof ranks_names / sizeof *ranks_names };
+static int32_t ranks_name_count(void) { return on_gpus() ? 1 : RANKS_NAMES; } /* the others are about several processes */
+
+int32_t ranks_in_all(void) { return ranks_name_count() * (on_gpus() ? 1 + 2 + 3 + 4 : 1 + 2 + 3 + 4 + 2 + 3 + 4 + 4 + 4); }
 
 void ranks_run(ranks_body body) {
     int32_t ran = 0;
-    for (int32_t l = 0; l < ranks_layout_count(); l++) {
-        ranks_launch launch = {.layout = &ranks_layouts[l], .body = body};
-        launch_run(&(wire_launch_options){.processes = launch.layout->processes}, ranks_process, &launch);
-        ran += launch.ran;
-    }
+    for (int32_t n = 0; n < ranks_name_count(); n++)
+        for (int32_t l = 0; l < ranks_layout_count(); l++) {
+            ranks_launch launch = {.layout = &ranks_layouts[l], .name = ranks_names[n], .body = body};
+            launch_run(&(wire_launch_options){.processes = launch.layout->processes}, ranks_process, &launch);
+            ran += launch.ran;
+        }
     assert_int_equal(ran, ranks_in_all());
 }
 

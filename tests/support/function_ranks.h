@@ -17,8 +17,8 @@ extern const ranks_layout ranks_layouts[RANKS_LAYOUTS];
 
 /* What one rank does; a failure is the test's. */
 typedef muster_status (*ranks_body)(muster_worker *worker, int32_t rank, int32_t size);
-/* Every rank of every layout runs the body; on GPUs only those of one process. Asserts that each of
- * them did. */
+/* Every rank of every layout runs the body, for each name of a communicator; on GPUs only those of
+ * one process, by the library's choice. Asserts that each of them did. */
 void ranks_run(ranks_body body);
 /* How many they are. */
 int32_t ranks_in_all(void);
