@@ -19,6 +19,13 @@ void mst_function_leave(muster_function *function) { mst_pool_leave(function->ob
 
 void mst_function_set_ended(muster_function *function, mst_function_ended ended) { function->ended = ended; }
 
+bool mst_worker_rows_are_own(const muster_worker *worker) {
+    const muster_function *function = mst_worker_rank(worker)->call->function;
+    for (int64_t i = 0; i < function->input_count; i++)
+        if (function->inputs[i].ways == MUSTER_SOURCE_OWN) return function->object.runtime->nodes != NULL;
+    return false;
+}
+
 static muster_status inside_check(const muster_worker *worker, const char *where) {
     MUSTER_TRY(mst_worker_check(worker, where));
     if (mst_worker_rank(worker)) return MUSTER_OK;

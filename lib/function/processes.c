@@ -253,7 +253,9 @@ static muster_status make_block(mst_call *call, const char *where) {
 
 static const char no_block[MST_ROUND_BYTES];
 
-static muster_status end(mst_call *call, const mst_arguments *arguments, muster_status status, bool began) {
+/* *failed: what all processes have failed with. What fails later, while outputs are on their way,
+ * fails in some of them. */
+static muster_status end(mst_call *call, const mst_arguments *arguments, muster_status status, bool began, muster_status *failed) {
     muster_function *function = call->function;
     mst_nodes *nodes = function->object.runtime->nodes;
     const bool joint = mst_call_is_joint(call), gives = joint || is_master(function);
@@ -268,7 +270,8 @@ static muster_status end(mst_call *call, const mst_arguments *arguments, muster_
         round.payload_bytes = (int32_t)bytes;
     }
     (void)name_function(function, false, 100, round.text);
-    MUSTER_TRY(mst_nodes_end(nodes, &round));
+    *failed = mst_nodes_end(nodes, &round);
+    if (*failed) return *failed;
     return joint ? mst_processes_collect(call, arguments->where, round.all, bytes)
                  : mst_processes_collect_single(call, arguments->where, round.all, bytes);
 }
@@ -279,9 +282,13 @@ static muster_status call_all(muster_function *function, const mst_arguments *ar
     bool began;
     MUSTER_TRY(plan_together(function, arguments, &planned));
     muster_status status = run_part(call, planned.where, &began);
-    status = end(call, &planned, status, began);
+    muster_status failed;
+    status = end(call, &planned, status, began, &failed);
     if (!status && began && function->use_count) mst_updates_apply(call);
-    return began && function->ended ? function->ended(function->user, status) : status;
+    if (!function->ended) return status;
+    if (status == failed) return function->ended(function->user, status);
+    (void)function->ended(function->user, MUSTER_OK); /* only outputs have failed */
+    return status;
 }
 
 muster_status mst_processes_call(muster_function *function, const mst_arguments *arguments) {

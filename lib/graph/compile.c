@@ -123,13 +123,13 @@ static muster_status name_steps(mst_graph_program *program) {
 /* The micro-batches of one device share values as devices do. */
 static bool is_distributed(const mst_graph *graph, const muster_graph_options *options) {
     return options->meaning == MUSTER_ONE_DEVICE &&
-           (graph->runtime->size > 1 || graph->runtime->logical_shards || options->micro_batches > 1);
+           (graph->runtime->total > 1 || graph->runtime->logical_shards || options->micro_batches > 1);
 }
 
 /* Where several devices share parameters and gradients, but no logical shards. */
 static bool passes_updates(const mst_graph_program *program) {
     const muster_runtime *runtime = program->graph->runtime;
-    return program->distributed && runtime->size > 1 && !runtime->logical_shards;
+    return program->distributed && runtime->total > 1 && !runtime->logical_shards;
 }
 
 static muster_status ranks_make(mst_graph_program *program) {
@@ -138,7 +138,7 @@ static muster_status ranks_make(mst_graph_program *program) {
     if (!program->ranks) return mst_out_of_memory(where, (int64_t)sizeof *program->ranks);
     program->rank_count = graph->runtime->size;
     const size_t given = (size_t)(program->input_count + program->variable_count + 2 * program->update_count) + 1;
-    const size_t edges = (size_t)(graph->runtime->size + graph->runtime->logical_shards) + 2;
+    const size_t edges = (size_t)(graph->runtime->total + graph->runtime->logical_shards) + 2;
     for (int32_t r = 0; r < program->rank_count; r++) {
         program->ranks[r].given = mst_alloc(given * sizeof(muster_tensor));
         program->ranks[r].row_edges = mst_alloc(edges * sizeof(int64_t));
@@ -165,7 +165,7 @@ static muster_status program_fill(mst_graph_program *program, const muster_graph
     if (micro_batches > 1) MUSTER_TRY(mst_phases_find(program));
     program->base_count = 1 + program->input_count + program->variable_count + program->output_count + program->update_count;
     if (!options->unfused) MUSTER_TRY(mst_program_groups_make(program));
-    program->overlaps = program->pass && options->bucket_bytes >= 0 && mst_communicator_begins(graph->runtime->communicator);
+    program->overlaps = program->pass && options->bucket_bytes >= 0 && mst_communicator_begins(graph->runtime->communicator->global);
     program->eager = program->pass && options->eager_updates;
     MUSTER_TRY(mst_graph_program_order(program));
     MUSTER_TRY(mst_pass_arrange(program, options->bucket_bytes));
@@ -192,8 +192,7 @@ static muster_status program_make(mst_graph *graph, muster_graph_options *option
                                    .timed = options->step_times != 0,
                                    .observed = options->step_times != 0};
     const muster_status status = program_fill(program, options);
-    *made = program;
-    if (status == MUSTER_OK) return MUSTER_OK;
+    if (status == MUSTER_OK) return *made = program, MUSTER_OK;
     const bool again = program->unfused && !options->unfused;
     mst_graph_program_destroy(program);
     if (!again) return status;
@@ -203,12 +202,54 @@ static muster_status program_make(mst_graph *graph, muster_graph_options *option
 
 /* Memory for the states of rules: each device gets what it updates. */
 static muster_status states_lay(mst_graph_program *program) {
-    muster_status status = mst_pass_lay_states(program);
-    if (status == MUSTER_OK) status = mst_update_rules_lay(program->graph, program);
-    if (status == MUSTER_OK) return MUSTER_OK;
+    MUSTER_TRY(mst_pass_lay_states(program));
+    return mst_update_rules_lay(program->graph, program);
+}
+
+static muster_status program_begin(mst_graph *graph, muster_graph_options *options, mst_graph_program **program) {
+    if (options->meaning == MUSTER_ONE_DEVICE && graph->runtime->logical_shards)
+        MUSTER_TRY(mst_runtime_refuse_nodes(graph->runtime, where, "graph with MUSTER_ONE_DEVICE in the reproducible mode"));
+    MUSTER_TRY(mst_update_rules_compile(graph, options->meaning));
+    MUSTER_TRY(mst_compile_check_graph(graph, options));
+    MUSTER_TRY(check_environment(options));
+    return program_make(graph, options, program);
+}
+
+/* A process whose devices compile no groups computes each operation by itself, and so do all. */
+static muster_status program_make_everywhere(mst_graph *graph, muster_graph_options *options, mst_graph_program **program) {
+    muster_status status = program_begin(graph, options, program);
+    if (!graph->runtime->nodes) return status;
+    bool unfused = options->unfused != 0;
+    MUSTER_TRY(mst_program_agree_groups(graph, status, &unfused));
+    if (unfused && !options->unfused) {
+        mst_graph_program_destroy(*program);
+        *program = NULL;
+        options->unfused = 1;
+        status = program_make(graph, options, program);
+    }
+    return mst_program_agree(graph, *program, status);
+}
+
+/* *owned becomes NULL: the program is the function's, and ends with it, also where it is refused. */
+static muster_status function_make(mst_graph_program **owned, const muster_graph_options *options, muster_function **made) {
+    mst_graph_program *program = *owned;
+    *owned = NULL;
+    const muster_backend_body body = {NULL, mst_graph_program_body};
+    mst_graph *graph = program->graph;
+    MUSTER_TRY(muster_function_create_owned(graph->runtime, graph->name, &body, 1, program, mst_graph_program_destroy, made));
+    MUSTER_TRY(describe(program, options, *made));
+    if (program->placed) MUSTER_TRY(muster_function_set_runs_without_rows(*made, 1));
+    if (options->meaning == MUSTER_ONE_DEVICE) MUSTER_TRY(mst_function_count_without_rows(*made));
+    return program->distributed ? muster_function_set_shards_together(*made, 1) : MUSTER_OK;
+}
+
+static muster_status compile_undo(mst_graph_program *program, muster_function *made, muster_status status) {
     char message[MST_MESSAGE_SIZE];
     mst_error_save(message);
-    mst_graph_program_destroy(program);
+    if (made)
+        (void)muster_function_destroy(made);
+    else if (program)
+        mst_graph_program_destroy(program);
     return mst_error_restore(status, message);
 }
 
@@ -220,27 +261,16 @@ muster_status muster_graph_compile(muster_graph *handle, const muster_graph_opti
     mst_graph *graph = handle->graph;
     MUSTER_TRY(mst_options_read(where, "muster_graph_options", options, &known, sizeof known));
     MUSTER_TRY(mst_runtime_check_open(graph->runtime, where));
-    if (known.meaning == MUSTER_ONE_DEVICE) MUSTER_TRY(mst_runtime_refuse_nodes(graph->runtime, where, "graph with MUSTER_ONE_DEVICE"));
-    MUSTER_TRY(mst_update_rules_compile(graph, known.meaning));
-    MUSTER_TRY(mst_compile_check_graph(graph, &known));
-    MUSTER_TRY(check_environment(&known));
-    mst_graph_program *program;
-    MUSTER_TRY(program_make(graph, &known, &program));
-    MUSTER_TRY(states_lay(program));
-    const muster_backend_body body = {NULL, mst_graph_program_body};
-    muster_function *made;
-    MUSTER_TRY(muster_function_create_owned(graph->runtime, graph->name, &body, 1, program, mst_graph_program_destroy, &made));
-    muster_status described = describe(program, &known, made);
-    if (described == MUSTER_OK && program->placed) described = muster_function_set_runs_without_rows(made, 1);
-    if (described == MUSTER_OK && known.meaning == MUSTER_ONE_DEVICE) described = mst_function_count_without_rows(made);
-    if (described == MUSTER_OK && program->distributed) described = muster_function_set_shards_together(made, 1);
-    if (described != MUSTER_OK) {
-        char message[MST_MESSAGE_SIZE];
-        mst_error_save(message);
-        (void)muster_function_destroy(made);
-        return mst_error_restore(described, message);
-    }
-    if (program->pass) mst_function_set_ended(made, mst_pass_ended);
+    mst_graph_program *program = NULL;
+    muster_function *made = NULL;
+    muster_status status = program_make_everywhere(graph, &known, &program);
+    if (status != MUSTER_OK) return compile_undo(program, NULL, status);
+    status = states_lay(program);
+    const bool passes = program->pass != NULL;
+    if (status == MUSTER_OK) status = function_make(&program, &known, &made);
+    status = mst_program_agree_made(graph, status);
+    if (status != MUSTER_OK) return compile_undo(program, made, status);
+    if (passes) mst_function_set_ended(made, mst_pass_ended);
     graph->frozen = true;
     *function = made;
     return MUSTER_OK;

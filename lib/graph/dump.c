@@ -78,8 +78,8 @@ static void put_pass(const mst_dump *d, const mst_graph_port *port) {
             fprintf(d->file, ", receives %.0f bytes", mst_dump_received(d, gradient, MST_DISTRIBUTED_SAME));
     } else {
         fputs("in the pass of its parameter, the workers keep", d->file);
-        for (int32_t r = 0; r < d->graph->runtime->size; r++)
-            fprintf(d->file, "%s %lld", r ? "," : "", (long long)port->variable->replicas[r].capacity);
+        for (int32_t r = 0; r < d->graph->runtime->total; r++)
+            fprintf(d->file, "%s %lld", r ? "," : "", (long long)port->variable->everywhere[r].capacity);
         fputs(" bytes", d->file);
     }
     fputc('\n', d->file);

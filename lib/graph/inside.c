@@ -24,7 +24,7 @@ static muster_status inside_refuse_place(const mst_graph_program *program, const
 
 static muster_status inside_check_program(const mst_graph_program *program, const char *where) {
     if (program->placed) return inside_refuse_place(program, where);
-    if (program->distributed && program->rank_count == 1 && !program->graph->runtime->logical_shards)
+    if (program->distributed && program->graph->runtime->total == 1 && !program->graph->runtime->logical_shards)
         return mst_error(MUSTER_UNSUPPORTED,
                          "%s: function '%.60s': expected a graph without micro-batches, since the body chooses the rows of each run, "
                          "received one with them",

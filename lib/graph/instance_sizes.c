@@ -38,7 +38,7 @@ static const char *split_print(int32_t axis, char text[MST_NODE_TEXT]) {
 static muster_status sizes_refuse(const mst_graph_program *program, int32_t i, const muster_tensor *given) {
     char received[MST_NODE_TEXT], expected[MST_NODE_TEXT];
     const mst_graph_port *port = given_port(program, i);
-    if (program->distributed && port->variable && port->variable->object.runtime->size > 1 && port->mode != MUSTER_USE_READ_SLICEABLE) {
+    if (program->distributed && port->variable && port->variable->object.runtime->total > 1 && port->mode != MUSTER_USE_READ_SLICEABLE) {
         /* Whole shapes may be equal here: the parts are what differs. */
         const int32_t was = port->node->distribution.kind == MST_CUT ? port->node->distribution.axis : -1;
         const int32_t is = mst_variable_split_axis(port->variable);

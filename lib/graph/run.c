@@ -80,7 +80,7 @@ static muster_status scratch_ensure(muster_worker *worker, const mst_graph_progr
     const muster_tensor spare = muster_worker_scratch(worker, MUSTER_U8, 1, &instance->scratch_bytes);
     MUSTER_TRY(mst_op_check(worker, &spare, "muster_function_call", "scratch memory"));
     MUSTER_TRY(muster_worker_scratch_release(worker, mark));
-    if (instance->exchanged) MUSTER_TRY(mst_worker_reserve(worker, instance->exchanged));
+    if (instance->exchanged) MUSTER_TRY(mst_worker_reserve_of_all(worker, instance->exchanged));
     if (instance->exchanged && program->pass) MUSTER_TRY(mst_pass_reserve(worker, program, instance));
     instance->exchanged = 0;
     return MUSTER_OK;
@@ -216,11 +216,12 @@ static muster_status call_check(muster_worker *worker, const mst_graph_program *
                          "slices: expected 1, since values of a graph with MUSTER_ONE_DEVICE are made of all rows, and a slice has some "
                          "(muster_graph_options.micro_batches keeps the meaning), received %lld",
                          (long long)slices);
-    if (program->distributed && program->update_count && worker->size < program->rank_count)
+    const int32_t total = program->graph->runtime->total;
+    if (program->distributed && program->update_count && muster_worker_size(worker) < total)
         return mst_error(MUSTER_UNSUPPORTED,
                          "muster_function_call_single: expected a graph without updates, or one device, since the replicas of \"%s\" on "
                          "the other devices would keep their values, received %d devices",
-                         program->graph->updates.items[0].name, (int)program->rank_count);
+                         program->graph->updates.items[0].name, (int)total);
     return MUSTER_OK;
 }
 

@@ -1,5 +1,6 @@
 /* Which rows each worker of a distributed program has in a run. */
 #include "communicator_impl.h"
+#include "owner_impl.h"
 #include "program_private.h"
 #include "variable_impl.h"
 
@@ -55,6 +56,8 @@ muster_status mst_sharing_find(muster_worker *worker, const mst_graph_program *p
         MUSTER_TRY(sharing_gather(worker, given[program->input_count + v].shape[0], rank->row_edges));
         break;
     }
+    if (program->rows_given && muster_worker_slices(worker) <= 1 && size > 1 && mst_worker_rows_are_own(worker))
+        MUSTER_TRY(sharing_gather(worker, muster_worker_rows(worker), rank->row_edges));
     if (program->rows_given && muster_worker_slices(worker) > 1) sharing_slice(worker, rank);
     rank->sharing.rows = rank->row_edges[rank->sharing.size];
     return program->graph->runtime->logical_shards ? sharing_find_shards(worker, rank) : MUSTER_OK;

@@ -24,6 +24,7 @@ struct mst_change {
     /* Brings results from the processes that have them to the others, after the work; NULL:
      * nothing. part: the piece of tensors[index] that a rank has, for spread_parts. */
     muster_status (*spread)(mst_change *change);
+    bool gathers; /* `spread` needs room for all of a tensor, wherever that lies */
     muster_tensor (*part)(const mst_change *change, int32_t index, int32_t rank);
     char *buffer;         /* for `spread`, of the largest tensor */
     int64_t *block_bytes; /* [processes] */
@@ -88,6 +89,8 @@ void mst_change_salt(mst_change *change, const void *bytes, size_t count);
 /* For `spread`: all tensors of the process of change->rank; all parts of all tensors. */
 muster_status mst_change_spread_from(mst_change *change);
 muster_status mst_change_spread_parts(mst_change *change);
+/* All portions of change->variables[0], at change->contiguous. */
+muster_status mst_change_spread_portions(mst_change *change);
 
 /* The size in bytes of a shape that has been checked. */
 int64_t mst_shape_bytes(muster_dtype dtype, int32_t ndim, const int64_t *shape);

@@ -112,7 +112,7 @@ static muster_status open_spread(mst_change *change) {
     if (!change->spread || change->buffer) return MUSTER_OK;
     for (int32_t i = 0; i < change->count; i++) {
         const int64_t size = mst_tensor_bytes(change->tensors[i]);
-        const bool direct = !change->part && mst_tensor_contiguous(change->tensors[i]);
+        const bool direct = !change->part && !change->gathers && mst_tensor_contiguous(change->tensors[i]);
         if (!direct && size > bytes) bytes = size;
     }
     const int64_t counts = change->runtime->nodes->processes * (int64_t)sizeof(int64_t);
@@ -186,5 +186,35 @@ static muster_status gather_parts(mst_change *change, int32_t index) {
 
 muster_status mst_change_spread_parts(mst_change *change) {
     for (int32_t i = 0; i < change->count; i++) MUSTER_TRY(gather_parts(change, i));
+    return MUSTER_OK;
+}
+
+/* Between change->contiguous and `buffer`: the portions of the ranks of process p, one behind the
+ * other. Returns their bytes. */
+static int64_t move_portions(const mst_change *change, int32_t p, char *buffer, bool out) {
+    const muster_variable *variable = change->variables[0];
+    const mst_nodes *nodes = change->runtime->nodes;
+    const int64_t size = muster_dtype_size(variable->dtype);
+    int64_t bytes = 0;
+    for (int32_t i = 0; i < variable->portions->count; i++) {
+        const mst_portion *portion = &variable->portions->items[i];
+        const int64_t count = (portion->end - portion->begin) * size;
+        if (portion->rank < nodes->first[p] || portion->rank >= nodes->first[p + 1]) continue;
+        char *value = change->contiguous + portion->begin * size;
+        if (buffer && count) memcpy(out ? buffer + bytes : value, out ? value : buffer + bytes, (size_t)count);
+        bytes += count;
+    }
+    return bytes;
+}
+
+muster_status mst_change_spread_portions(mst_change *change) {
+    mst_nodes *nodes = change->runtime->nodes;
+    int64_t before = 0;
+    for (int32_t p = 0; p < nodes->processes; before += change->block_bytes[p++])
+        change->block_bytes[p] = move_portions(change, p, p == nodes->process ? change->buffer + before : NULL, true);
+    MUSTER_TRY(mst_nodes_all_gather(nodes, change->where, change->buffer, change->block_bytes));
+    before = 0;
+    for (int32_t p = 0; p < nodes->processes; before += change->block_bytes[p++])
+        if (p != nodes->process) (void)move_portions(change, p, change->buffer + before, false);
     return MUSTER_OK;
 }

@@ -31,14 +31,13 @@ static void replica_shape(const muster_variable *variable, const mst_portions *p
 
 muster_status mst_variable_create_in_portions(const char *where, muster_runtime *runtime, const char *name, muster_dtype dtype,
                                               int32_t ndim, const int64_t *shape, muster_variable **variable) {
-    MUSTER_TRY(mst_runtime_refuse_nodes(runtime, where, "variable in portions"));
     muster_variable *made = mst_alloc(sizeof *made);
     if (!made) return mst_out_of_memory(where, sizeof *made);
     *made = (muster_variable){.object = {.runtime = runtime}, .dtype = dtype, .ndim = ndim};
     atomic_init(&made->split_axis, -1);
     const bool listed = mst_variable_make_replicas(made);
     made->portions = portions_make(where, ndim, shape, NULL, 0);
-    muster_status status = listed && made->portions ? MUSTER_OK : mst_out_of_memory(where, runtime->size * (int64_t)sizeof *made->replicas);
+    muster_status status = listed && made->portions ? MUSTER_OK : mst_out_of_memory(where, runtime->total * (int64_t)sizeof *made->replicas);
     if (status == MUSTER_OK) status = mst_pool_enter(runtime->pool, where, 0);
     if (status == MUSTER_OK) {
         status = mst_variable_add(made, name, where);
@@ -89,7 +88,7 @@ static muster_status portions_copy(const mst_change *change, muster_worker *work
     mst_device *device = worker->device;
     const int64_t size = muster_dtype_size(change->variables[0]->dtype);
     portion_iterator iterator = {.portions = portions};
-    for (const mst_portion *portion; (portion = iterator_next(&iterator, worker->rank)); iterator.at += portion->end - portion->begin) {
+    for (const mst_portion *portion; (portion = iterator_next(&iterator, mst_worker_public_rank(worker))); iterator.at += portion->end - portion->begin) {
         char *address = (char *)memory + iterator.at * size, *host = change->contiguous + portion->begin * size;
         const int64_t bytes = (portion->end - portion->begin) * size;
         if (bytes == 0) continue;
@@ -117,6 +116,8 @@ muster_status mst_change_get_portions(mst_change *change) {
     for (int32_t r = 0; r < change->size; r++) kept += elements_of(variable->portions, r);
     if (kept < muster_tensor_count(value)) memset(change->contiguous, 0, (size_t)mst_tensor_bytes(value));
     change->work = get_portions;
+    change->spread = mst_change_spread_portions;
+    change->gathers = true;
     MUSTER_TRY(mst_change_run(change, false));
     if (change->copy && mst_tensor_bytes(value) > 0) mst_tensor_unpack(value, change->copy);
     return MUSTER_OK;
@@ -131,13 +132,13 @@ static muster_tensor value_of(const mst_change *change, int32_t rank) {
 }
 
 static muster_status lay_values(mst_change *change, muster_worker *worker, int32_t index) {
-    return mst_change_put(change, worker, index, value_of(change, worker->rank));
+    return mst_change_put(change, worker, index, value_of(change, mst_worker_public_rank(worker)));
 }
 
 /* Elements of the new portions: those of the value, or zeros. */
 static muster_status lay_portions(mst_change *change, muster_worker *worker, int32_t index) {
     (void)index;
-    const mst_replica *next = &change->next[worker->rank];
+    const mst_replica *next = &change->next[mst_worker_public_rank(worker)];
     if (change->contiguous) return portions_copy(change, worker, change->portions, next->address, false);
     muster_tensor made = muster_tensor_make(change->variables[0]->dtype, next->address, change->variables[0]->ndim, next->shape);
     made.device = worker->rank;
@@ -171,6 +172,7 @@ muster_status mst_change_set_portions(mst_change *change) {
     if (!variable->portions->owner) return layout_run(change); /* nothing keeps it yet: from now on all devices */
     MUSTER_TRY(whole_find(change, value, &change->contiguous));
     if (change->copy && mst_tensor_bytes(value) > 0) mst_tensor_pack(change->copy, value);
+    change->takes = true;
     change->work = set_portions;
     MUSTER_TRY(mst_change_run(change, false));
     mst_change_note_defined(change);

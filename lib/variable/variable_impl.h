@@ -14,7 +14,8 @@ typedef struct mst_replica {
     bool undefined; /* a call that failed has left its elements so. Changes in the queue only */
 } mst_replica;
 
-/* Elements [begin, end) of a whole value, row by row, which the device of `rank` keeps. */
+/* Elements [begin, end) of a whole value, row by row, which the device of `rank`, a public one,
+ * keeps. */
 typedef struct mst_portion {
     int32_t rank;
     int64_t begin, end;

@@ -57,6 +57,9 @@ struct invariance_case {
 extern const invariance_case invariance_cases[];
 extern const int32_t invariance_case_count;
 
+/* A random graph whose values have rows, with its gradients. */
+invariance_case invariance_random(uint64_t seed);
+
 /* How a case is run. */
 typedef struct invariance_way {
     muster_dtype dtype;  /* MUSTER_F64 or MUSTER_F32 */

@@ -77,7 +77,7 @@ muster_status network_open(network *net, const char *devices, muster_update_rule
 }
 
 muster_status network_call(const network *net, int64_t rows, network_results *r) {
-    static double x[NETWORK_ROWS * NETWORK_IN], t[NETWORK_ROWS * NETWORK_OUT];
+    static _Thread_local double x[NETWORK_ROWS * NETWORK_IN], t[NETWORK_ROWS * NETWORK_OUT];
     for (int32_t i = 0; i < NETWORK_ROWS * NETWORK_IN; i++) x[i] = (double)((i * 31 + 7) % 97 - 48) / 40;
     for (int32_t i = 0; i < NETWORK_ROWS * NETWORK_OUT; i++) t[i] = (double)((i * 13 + 5) % 23 - 11) / 20;
     memset(r, 0, sizeof *r);

@@ -150,7 +150,7 @@ static void find_used(mst_distributing *d) {
 }
 
 static mst_distribution variable_distribution(const muster_variable *variable, bool rows) {
-    const int32_t axis = rows ? 0 : variable->object.runtime->size > 1 ? mst_variable_split_axis(variable) : -1;
+    const int32_t axis = rows ? 0 : variable->object.runtime->total > 1 ? mst_variable_split_axis(variable) : -1;
     return axis < 0 ? MST_DISTRIBUTED_SAME : MST_DISTRIBUTED_CUT(axis);
 }
 
@@ -227,7 +227,7 @@ static muster_status distribute_all(mst_distributing *d) {
 muster_status mst_graph_distribute(mst_graph *graph, int64_t rows, bool micro_batches) {
     enum { NAMED_SIZE = 32 };
     mst_distributing d = {
-        .graph = graph, .count = graph->node_count, .workers = graph->runtime->size, .shards = graph->runtime->logical_shards > 0};
+        .graph = graph, .count = graph->node_count, .workers = graph->runtime->total, .shards = graph->runtime->logical_shards > 0};
     if (d.shards) d.workers = graph->runtime->logical_shards;
     const bool alone = !d.shards && d.workers == 1;
     if (alone) d.workers = 2; /* micro-batches */

@@ -153,7 +153,7 @@ static void gradient_extreme(mst_gradients *gradients, muster_expr *node, muster
     for (int32_t d = 0; d < X->type.ndim; d++) in_parts |= mask >> d & 1 && mst_axis_has_rows(graph, &X->type, d);
     muster_expr *matrix = mst_as_rows(X, mask, &rows);
     if (mst_node_is_error(matrix)) return;
-    in_parts &= graph->runtime->size > 1;
+    in_parts &= graph->runtime->total > 1;
     muster_expr *hot = in_parts ? is_first_of_parts(node, matrix, rows) : is_first(node, matrix);
     muster_expr *part =
         MST_APPLY(graph, where, hot, mst_reshape_to(dy, 2, (mst_dim[]){rows, MST_DIM_ONE}), mst_number(graph, node->type.dtype, 0));

@@ -149,7 +149,6 @@ muster_status muster_graph_minimise(muster_graph *handle, muster_expr *const *pa
     MUSTER_TRY(mst_graph_check(handle, where));
     mst_graph *graph = handle->graph;
     muster_status status = mst_runtime_check_open(graph->runtime, where);
-    if (status == MUSTER_OK) status = mst_runtime_refuse_nodes(graph->runtime, where, "update of parameters by a rule");
     if (status == MUSTER_OK) status = minimise_check(graph, parameters, gradients, count, rule, options, &call);
     if (status == MUSTER_OK && graph->status != MUSTER_OK) return mst_error_restore(graph->status, graph->message);
     if (status == MUSTER_OK && count > 0) status = minimise(graph, parameters, gradients, &call);

@@ -9,7 +9,7 @@ static int32_t axis_of(const mst_graph *graph, const mst_type *type) {
     int64_t size = 1;
     for (int32_t d = 0; d < type->ndim; d++) {
         const int64_t here = mst_dim_constant(graph, type->dims[d]);
-        if (size >= graph->runtime->size || here <= size) continue;
+        if (size >= graph->runtime->total || here <= size) continue;
         best = d;
         size = here;
     }

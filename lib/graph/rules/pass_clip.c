@@ -33,7 +33,7 @@ int64_t mst_pass_clip_bytes(const mst_graph_program *program) {
     const mst_pass *pass = program->pass;
     if (!pass || !pass->clip_count) return 0;
     return OF_OPERATIONS + OF_TENSORS + OF_PART * (pass->count + 1) +
-           (int64_t)sizeof(double) * pass->clip_count * (program->rank_count + 3);
+           (int64_t)sizeof(double) * pass->clip_count * (program->graph->runtime->total + 3);
 }
 
 muster_status mst_pass_norms_begin(muster_worker *worker, const mst_graph_program *program, mst_pass_norms *norms) {
@@ -74,7 +74,7 @@ static double squares_f64(const double *x, int64_t n) {
 
 /* A gradient that every device has whole counts once. */
 static bool counts_here(const mst_pass_norms *norms, const mst_pass_rule *rule, const muster_worker *worker) {
-    return mst_pass_port(norms->program, rule)->node->distribution.kind != MST_SAME || worker->rank == 0;
+    return mst_pass_port(norms->program, rule)->node->distribution.kind != MST_SAME || muster_worker_rank(worker) == 0;
 }
 
 muster_status mst_pass_square(void *context, muster_worker *worker, const mst_apply_part *part) {

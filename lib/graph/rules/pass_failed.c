@@ -1,4 +1,5 @@
 /* Calls that fail when their pass has begun to write: never silently half an update. */
+#include "nodes/nodes_impl.h"
 #include "pass_private.h"
 #include "variable_impl.h"
 
@@ -31,10 +32,29 @@ static void rule_set_undefined(const mst_graph_program *program, const mst_pass_
     for (int32_t s = 0; s < entry->state_count; s++) mst_variable_set_undefined(entry->states[s].variable);
 }
 
+/* What has been written in one process is undefined in all, whose parameters would differ. A rule
+ * is a bit; those of programs with more rules share them. */
+static void rules_agree(const mst_graph_program *program) {
+    uint8_t mine[MST_ROUND_BYTES] = {0}, all[MST_ROUND_BYTES] = {0};
+    mst_nodes *nodes = program->graph->runtime->nodes;
+    const int32_t most = 8 * MST_ROUND_BYTES, bytes = program->pass->count < most ? (program->pass->count + 7) / 8 : MST_ROUND_BYTES;
+    mst_round round = {.where = "muster_function_call", .rank = -1, .signature = 3, .payload = mine, .payload_bytes = bytes};
+    for (int32_t i = 0; i < program->pass->count; i++)
+        if (rule_has_written(program, i)) mine[i % most / 8] |= (uint8_t)(1 << i % 8);
+    snprintf(round.text, sizeof round.text, "the end of graph '%.100s' after a failure", program->graph->name);
+    const muster_status status = mst_nodes_begin(nodes, &round);
+    for (int32_t p = 0; p < nodes->processes; p++) /* a process that cannot be asked may have written all */
+        for (int32_t b = 0; b < bytes; b++) all[b] |= status == MUSTER_OK ? ((const uint8_t *)round.all)[p * bytes + b] : 0xff;
+    for (int32_t i = 0; i < program->pass->count; i++) program->ranks[0].written[i] |= (all[i % most / 8] >> i % 8 & 1) != 0;
+}
+
 static muster_status pass_failed(const mst_graph_program *program, muster_status status) {
     char message[MST_MESSAGE_SIZE], others[48] = "";
     const char *name = NULL;
     int32_t count = 0;
+    mst_error_save(message);
+    if (program->graph->runtime->nodes) rules_agree(program);
+    (void)mst_error_restore(status, message);
     for (int32_t i = 0; i < program->pass->count; i++) {
         const mst_pass_rule *rule = &program->pass->rules[i];
         if (!rule_has_written(program, i)) continue;
@@ -43,7 +63,6 @@ static muster_status pass_failed(const mst_graph_program *program, muster_status
     }
     if (!name) return status;
     if (count > 1) snprintf(others, sizeof others, " and %d others", (int)(count - 1));
-    mst_error_save(message);
     return mst_error(status,
                      "%.360s; the call had begun to update variable '%.60s'%s: set %s and the states of %s rule again, which are undefined "
                      "until then",

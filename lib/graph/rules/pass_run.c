@@ -95,6 +95,7 @@ static muster_status run_make(const mst_graph_program *program, int32_t rank, ms
 }
 
 muster_status mst_pass_prepare(const mst_graph_program *program, int32_t rank, mst_instance *instance) {
+    const muster_runtime *runtime = program->graph->runtime;
     if (!program->pass) return MUSTER_OK;
     instance->device = rank;
     instance->pass = mst_arena_take(&instance->memory, (size_t)program->pass->count * sizeof *instance->pass);
@@ -106,7 +107,7 @@ muster_status mst_pass_prepare(const mst_graph_program *program, int32_t rank, m
         return mst_out_of_memory("muster_function_call", (int64_t)sizeof *instance->pass);
     for (int32_t i = 0; i < program->pass->count; i++) {
         instance->pass[i].rule = &program->pass->rules[i];
-        instance->pass[i].first_state = program->pass->first_states[(int64_t)i * program->rank_count + rank];
+        instance->pass[i].first_state = program->pass->first_states[(int64_t)i * runtime->total + runtime->first + rank];
         MUSTER_TRY(run_make(program, rank, instance, &instance->pass[i]));
     }
     return MUSTER_OK;

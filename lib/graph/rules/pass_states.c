@@ -32,7 +32,7 @@ static muster_status portions_find(const mst_apply_layout *layout, int32_t devic
 
 static muster_status states_lay(const mst_graph_program *program, portion_list *list) {
     const mst_pass *pass = program->pass;
-    const int32_t devices = program->graph->runtime->size;
+    const int32_t devices = program->graph->runtime->total;
     for (int32_t v = 0; v < pass->vector_count; v++) {
         const mst_pass_vector *vector = &pass->vectors[v];
         const mst_apply_layout layout = mst_pass_layout(program, vector);
@@ -54,7 +54,7 @@ muster_status mst_pass_lay_states(mst_graph_program *program) {
     mst_pass *pass = program->pass;
     portion_list list = {.items = NULL};
     if (!pass) return MUSTER_OK;
-    const size_t bytes = (size_t)pass->count * (size_t)program->graph->runtime->size * sizeof *pass->first_states;
+    const size_t bytes = (size_t)pass->count * (size_t)program->graph->runtime->total * sizeof *pass->first_states;
     pass->first_states = mst_alloc(bytes);
     if (!pass->first_states) return mst_out_of_memory(where, (int64_t)bytes);
     const muster_status status = states_lay(program, &list);
