@@ -37,7 +37,8 @@ muster_status mst_variable_create_in_portions(const char *where, muster_runtime 
     atomic_init(&made->split_axis, -1);
     const bool listed = mst_variable_make_replicas(made);
     made->portions = portions_make(where, ndim, shape, NULL, 0);
-    muster_status status = listed && made->portions ? MUSTER_OK : mst_out_of_memory(where, runtime->total * (int64_t)sizeof *made->replicas);
+    muster_status status =
+        listed && made->portions ? MUSTER_OK : mst_out_of_memory(where, runtime->total * (int64_t)sizeof *made->replicas);
     if (status == MUSTER_OK) status = mst_pool_enter(runtime->pool, where, 0);
     if (status == MUSTER_OK) {
         status = mst_variable_add(made, name, where);
@@ -88,7 +89,8 @@ static muster_status portions_copy(const mst_change *change, muster_worker *work
     mst_device *device = worker->device;
     const int64_t size = muster_dtype_size(change->variables[0]->dtype);
     portion_iterator iterator = {.portions = portions};
-    for (const mst_portion *portion; (portion = iterator_next(&iterator, mst_worker_public_rank(worker))); iterator.at += portion->end - portion->begin) {
+    for (const mst_portion *portion; (portion = iterator_next(&iterator, mst_worker_public_rank(worker)));
+         iterator.at += portion->end - portion->begin) {
         char *address = (char *)memory + iterator.at * size, *host = change->contiguous + portion->begin * size;
         const int64_t bytes = (portion->end - portion->begin) * size;
         if (bytes == 0) continue;

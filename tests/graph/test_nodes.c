@@ -47,8 +47,9 @@ static void body(launch_process *p) {
         const double distance = invariance_distance(&c->expected[i], &values);
         const double most = its->exact ? 0 : c->ways[i].dtype == MUSTER_F64 ? 1e-11 : 1e-5;
         if (!(distance <= most))
-            launch_fail(p, "%s, seed %llu, %s: differs from one device by %g (\"%s\", \"%s\")", its->name, (unsigned long long)its->seed,
-                        muster_dtype_name(c->ways[i].dtype), distance, c->expected[i].message, values.message);
+            launch_fail(p, "%s, seed %llu, %s: differs from one device by %g (\"%.200s\", \"%.200s\")", its->name,
+                        (unsigned long long)its->seed, muster_dtype_name(c->ways[i].dtype), distance, c->expected[i].message,
+                        values.message);
         invariance_free(&values);
         if (p->process == 0) c->compared++;
     }

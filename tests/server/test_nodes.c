@@ -1,8 +1,5 @@
 /* What a runtime of several processes does not have yet is refused, with the reason, and leaves
  * nothing. */
-#include "muster/expr.h"
-#include "muster/graph.h"
-#include "muster/rule.h"
 #include "muster/server.h"
 #include "runtime_launch.h"
 
@@ -13,8 +10,6 @@ static void ask_for_what_is_not_there(launch_process *p) {
     muster_runtime *runtime;
     muster_variable *variable;
     muster_server *server = NULL;
-    muster_graph *graph;
-    muster_function *function = NULL;
     launch_ok(p, muster_runtime_open(&options, &runtime));
     launch_ok(p, muster_variable_create(runtime, "v", value, &variable));
     launch_refused(p, muster_server_create(runtime, "s", &value, 1, NULL, &server), MUSTER_UNSUPPORTED,
@@ -22,12 +17,6 @@ static void ask_for_what_is_not_there(launch_process *p) {
                    "received one of 2");
     launch_refused(p, muster_server_create_from(runtime, "s", &variable, 1, NULL, &server), MUSTER_UNSUPPORTED, "no parameter server");
     launch_check(p, server == NULL);
-    launch_ok(p, muster_graph_create(runtime, "g", &graph));
-    muster_expr *x = muster_graph_input(graph, "x", MUSTER_F32, MUSTER_SHAPE(MUSTER_ROWS, 4), MUSTER_SCATTER);
-    launch_ok(p, muster_graph_output(graph, "y", x, MUSTER_AUTO));
-    launch_refused(p, muster_graph_compile(graph, NULL, &function), MUSTER_UNSUPPORTED, "no graph with MUSTER_ONE_DEVICE over several yet");
-    launch_check(p, function == NULL);
-    launch_ok(p, muster_graph_destroy(graph));
     launch_ok(p, muster_runtime_close(runtime));
 }
 

@@ -259,7 +259,8 @@ static void run_once(const running *r, int32_t number) {
 void invariance_run(muster_runtime *runtime, const invariance_case *its, const invariance_way *way, invariance_values *values) {
     running r = {.runtime = runtime, .its = its, .way = way, .values = values};
     r.devices = muster_runtime_size(runtime);
-    for (int32_t i = 1; i < runtime->size; i++) r.mixed |= mst_device_is_host(runtime->devices[i]) != mst_device_is_host(runtime->devices[0]);
+    for (int32_t i = 1; i < runtime->size; i++)
+        r.mixed |= mst_device_is_host(runtime->devices[i]) != mst_device_is_host(runtime->devices[0]);
     *values = (invariance_values){.items = NULL};
     function_make(&r);
     variables_set(&r, 1, false);
