@@ -41,6 +41,7 @@ static void body(launch_process *p) {
     launch_ok(p, muster_runtime_open(&options, &runtime));
     launch_check(p, muster_runtime_size(runtime) == 4 && muster_runtime_processes(runtime) == p->processes);
     for (int32_t i = 0; i < c->count; i++) {
+        if (!test_is_full() && (i + i / 2) % LAYOUTS != c->layout - layouts) continue; /* a sample: each case meets one of them */
         const invariance_case *its = &c->cases[i];
         invariance_values values;
         invariance_run(runtime, its, &c->ways[i], &values);
@@ -61,7 +62,7 @@ static void compare_all(int32_t expected) {
         all.layout = &layouts[l];
         launch_run(&(wire_launch_options){.processes = layouts[l].processes, .processes_per_host = 1}, body, &all);
     }
-    assert_int_equal(all.compared, LAYOUTS * expected);
+    assert_int_equal(all.compared, test_is_full() ? LAYOUTS * expected : expected);
     for (int32_t i = 0; i < all.count; i++) invariance_free(&all.expected[i]);
     all.count = all.compared = 0;
 }
