@@ -16,9 +16,9 @@ muster_status mst_function_enter(muster_function *function, muster_body body, co
 muster_status mst_function_count_without_rows(muster_function *function);
 void mst_function_leave(muster_function *function);
 
-/* Called at the end of each call whose body has run on any worker of any process, in the thread that
- * makes the call, when no worker runs and outputs are complete or given up. With several processes
- * all call it with the same status. Returns `status`, perhaps with a longer message. */
+/* Called at the end of each call whose body has run on any worker of any process, in the thread
+ * that makes the call, when no worker runs and outputs are complete or given up. With several
+ * processes all call it with the same status. Returns `status`, perhaps with a longer message. */
 typedef muster_status (*mst_function_ended)(void *user, muster_status status);
 void mst_function_set_ended(muster_function *function, mst_function_ended ended);
 

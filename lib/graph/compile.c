@@ -230,7 +230,7 @@ static muster_status program_make_everywhere(mst_graph *graph, muster_graph_opti
     return mst_program_agree(graph, *program, status);
 }
 
-/* *owned becomes NULL: the program is the function's, and ends with it, also where it is refused. */
+/* *owned becomes NULL: the program is the function's and ends with it, even when it is refused. */
 static muster_status function_make(mst_graph_program **owned, const muster_graph_options *options, muster_function **made) {
     mst_graph_program *program = *owned;
     *owned = NULL;

@@ -2,6 +2,7 @@
 #include "muster/operator.h"
 
 #include <math.h>
+#include <stdlib.h>
 
 static const int64_t widths[NETWORK_PARAMETERS][2] = {{NETWORK_IN, NETWORK_HIDDEN}, {1, NETWORK_HIDDEN}, {NETWORK_HIDDEN, NETWORK_OUT}};
 int32_t network_fails_at, network_applied;
@@ -77,13 +78,16 @@ muster_status network_open(network *net, const char *devices, muster_update_rule
 }
 
 muster_status network_call(const network *net, int64_t rows, network_results *r) {
-    static _Thread_local double x[NETWORK_ROWS * NETWORK_IN], t[NETWORK_ROWS * NETWORK_OUT];
+    double *x = malloc(NETWORK_ROWS * (NETWORK_IN + NETWORK_OUT) * sizeof *x), *t = x + NETWORK_ROWS * NETWORK_IN;
+    assert_non_null(x);
     for (int32_t i = 0; i < NETWORK_ROWS * NETWORK_IN; i++) x[i] = (double)((i * 31 + 7) % 97 - 48) / 40;
     for (int32_t i = 0; i < NETWORK_ROWS * NETWORK_OUT; i++) t[i] = (double)((i * 13 + 5) % 23 - 11) / 20;
     memset(r, 0, sizeof *r);
     const muster_tensor in[] = {muster_f64(x, rows, NETWORK_IN), muster_f64(t, rows, NETWORK_OUT)};
     const muster_tensor out[] = {muster_f64(&r->loss), muster_f64(r->y, rows, NETWORK_OUT), muster_f64(r->largest, NETWORK_OUT)};
-    return muster_function_call(net->function, in, 2, out, 3, NULL);
+    const muster_status status = muster_function_call(net->function, in, 2, out, 3, NULL);
+    free(x);
+    return status;
 }
 
 void network_parameters(const network *net, int32_t rank, network_results *r) {
