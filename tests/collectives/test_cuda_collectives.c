@@ -142,7 +142,10 @@ static void a_way_that_the_devices_do_not_have_is_refused(void **state) {
         bool peers;
     } cases[] = {{"cuda-virtual", "nccl", "received \"nccl\": NCCL takes each GPU once", true},
                  {"cuda", "p2p", "received \"p2p\": they do not read each other's memory", false},
-                 {"cuda", "ring", "expected reference, inline, direct, p2p, nccl, staged or nodes, received \"ring\"", true}};
+                 {"cuda", "ring",
+                  "expected reference, inline, direct, p2p, nccl, staged, naive, flat, hierarchical, two_dimensional, single_node, "
+                  "non_cuda_aware or pure_nccl, received \"ring\"",
+                  true}};
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         collectives_pool c;
         begin(cases[i].peers);
