@@ -20,8 +20,9 @@
  * hashes), and each gets all results, those of the devices of other processes too. Creating a
  * variable is such a call; destroying one, and asking for its name, type or shape, is not.
  * Collectives between the replicas reach those of all processes, and their roots are ranks as
- * everywhere. Parameter servers, graphs with MUSTER_ONE_DEVICE and updates by rules are UNSUPPORTED
- * with several processes.
+ * everywhere. Graphs with one meaning go over all devices of all processes, and compiling one is
+ * such a call. Parameter servers, and graphs with MUSTER_ONE_DEVICE in the reproducible mode, are
+ * UNSUPPORTED with several processes.
  *
  * Without a launch there is one process with number 0, which has all ranks. */
 #ifndef MUSTER_NODES_H
