@@ -48,9 +48,9 @@ static int32_t leader_of(const muster_communicator *communicator, const mst_view
 
 /* ---- lanes ---- */
 
-/* The least color above `after` whose part spans processes; INT32_MAX: there is none. */
-static int32_t next_color(const mst_rank_span *span, const mst_view *view, int32_t after) {
-    int32_t least = INT32_MAX;
+/* The least color above `after` whose part spans processes; above INT32_MAX: there is none. */
+static int64_t next_color(const mst_rank_span *span, const mst_view *view, int64_t after) {
+    int64_t least = (int64_t)INT32_MAX + 1;
     for (int32_t r = 0; r < span->size; r++) {
         const int32_t color = color_of(view, r);
         if (color > after && color < least && spans(span, view, color)) least = color;
@@ -89,7 +89,8 @@ static muster_status find_lanes(mst_nodes_state *state, const mst_batch *batch, 
     MUSTER_TRY(mst_nodes_grow(&state->gathered, span->processes * (int64_t)sizeof mine));
     mst_nodes_lanes_copy(lanes, mine);
     MUSTER_TRY(mst_nodes_gather_all(state, batch->worker, where, mine, sizeof mine, state->gathered.at));
-    for (int32_t color = next_color(span, view, -1); color != INT32_MAX; color = next_color(span, view, color)) {
+    for (int64_t next = next_color(span, view, -1); next <= INT32_MAX; next = next_color(span, view, next)) {
+        const int32_t color = (int32_t)next;
         const int32_t lane = choose_lane(span, view, color, state->gathered.at);
         if (lane < 0)
             return mst_error(MUSTER_OUT_OF_RANGE,

@@ -51,6 +51,31 @@ static muster_status split_task(muster_worker *w, void *argument) {
     return expect_sum(w, NULL, 6);
 }
 
+/* The first and the last color: each part has a lane of its own, and lane 0 stays the runtime's. */
+static muster_status color_task(muster_worker *w, void *argument) {
+    const int32_t colors[] = {0, INT32_MAX - 1, INT32_MAX};
+    muster_communicator *parts[3];
+    (void)argument;
+    for (int32_t i = 0; i < 3; i++) MUSTER_TRY(muster_worker_split(w, NULL, colors[i], 0, &parts[i]));
+    for (int32_t i = 0; i < 3; i++) {
+        MUSTER_TRY(expect_sum(w, parts[i], 6));
+        for (int32_t k = 0; k < i; k++)
+            if (parts[i]->span->lane == parts[k]->span->lane)
+                return mst_error(MUSTER_USER, "colors %d and %d have one lane", colors[i], colors[k]);
+        if (parts[i]->span->lane < 2) return mst_error(MUSTER_USER, "color %d has lane %d", colors[i], parts[i]->span->lane);
+    }
+    for (int32_t i = 0; i < 3; i++) MUSTER_TRY(muster_worker_release(w, parts[i]));
+    return MUSTER_OK;
+}
+
+static void test_every_color_has_a_lane(void **state) {
+    (void)state;
+    spans_launch launch;
+    spans_open(&launch, &(spans_options){.counts = two_by_two, .processes = 2});
+    for (int32_t call = 0; call < 3; call++) assert_ok(spans_run(&launch, color_task, NULL));
+    spans_close(&launch);
+}
+
 static void test_parts(void **state) {
     (void)state;
     spans_launch launch;
@@ -214,11 +239,9 @@ static void test_mismatches_and_failures(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_parts),
-        cmocka_unit_test(test_messages),
-        cmocka_unit_test(test_another_tag),
-        cmocka_unit_test(test_devices),
-        cmocka_unit_test(test_mismatches_and_failures),
+        cmocka_unit_test(test_parts),    cmocka_unit_test(test_every_color_has_a_lane),
+        cmocka_unit_test(test_messages), cmocka_unit_test(test_another_tag),
+        cmocka_unit_test(test_devices),  cmocka_unit_test(test_mismatches_and_failures),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
