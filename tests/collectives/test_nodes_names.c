@@ -109,7 +109,7 @@ static void keep(seen *s, const char *bytes, int64_t count) {
         s->room = 2 * (s->count + count) + 4096;
         s->bytes = realloc(s->bytes, (size_t)s->room);
     }
-    memcpy(s->bytes + s->count, bytes, (size_t)count);
+    if (count > 0) memcpy(s->bytes + s->count, bytes, (size_t)count);
     s->count += count;
 }
 
