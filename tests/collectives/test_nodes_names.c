@@ -104,13 +104,15 @@ static muster_status enter(muster_worker *w, muster_communicator *on, const one_
     return muster_worker_all_gather(w, on, first_of(input, own), out);
 }
 
+/* Each result begins at a multiple of 16 bytes. */
+static int64_t padded(int64_t bytes) { return (bytes + 15) / 16 * 16; }
 static void keep(seen *s, const char *bytes, int64_t count) {
-    if (s->count + count > s->room) {
-        s->room = 2 * (s->count + count) + 4096;
+    if (s->count + padded(count) > s->room) {
+        s->room = 2 * (s->count + padded(count)) + 4096;
         s->bytes = realloc(s->bytes, (size_t)s->room);
     }
     if (count > 0) memcpy(s->bytes + s->count, bytes, (size_t)count);
-    s->count += count;
+    s->count += padded(count);
 }
 
 static muster_status run_case(muster_worker *w, muster_communicator *on, const one_case *c, seen *s) {
@@ -182,7 +184,7 @@ static int64_t compare(const battery *a, const battery *b, int32_t size, bool bi
             if (!same_case(c, a->seen[r].bytes + at, b->seen[r].bytes + at, count, bits))
                 fail_msg("%s, rank %d of %d: kind %d, %s, op %d, %d elements", what, (int)r, (int)size, (int)c->kind,
                          muster_dtype_name(c->dtype), (int)c->op, (int)c->count);
-            at += count * muster_dtype_size(c->dtype);
+            at += padded(count * muster_dtype_size(c->dtype));
             compared++;
         }
         assert_int_equal(at, a->seen[r].count);
