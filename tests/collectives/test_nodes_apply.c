@@ -251,7 +251,6 @@ static muster_status check_untouched(muster_worker *w, void *argument) { return 
 static muster_status check_right(muster_worker *w, void *argument) {
     trial *t = argument;
     MUSTER_TRY(write_constants(t, w));
-    t->at = -1;
     MUSTER_TRY(faulty_step(w, t));
     return check_values(w, t, 7 + (float)spans_size(w));
 }
@@ -276,6 +275,7 @@ static void run_trial(const shape *s, fault f, int32_t at) {
         for (int32_t i = 0; i < 2; i++) assert_int_equal(t.undefined[r][i], is_late(f) && !ended_well);
     }
     if (!is_late(f)) assert_ok(spans_run(&launch, check_untouched, &t));
+    t.at = -1;
     assert_ok(spans_run(&launch, check_right, &t));
     assert_ok(spans_run(&launch, end, &t));
     spans_close(&launch);

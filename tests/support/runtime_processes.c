@@ -3,6 +3,7 @@
 #include "base_check.h"
 #include "runtime_impl.h"
 
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -50,15 +51,17 @@ bool processes_options(const muster_runtime_options *asked, muster_runtime_optio
     return true;
 }
 
-static const muster_runtime *opened; /* last, and not closed */
+static _Atomic(const muster_runtime *) opened; /* last, and not closed; several threads may open some */
 
 void processes_opened(const muster_runtime *runtime) { opened = runtime; }
 void processes_closed(const muster_runtime *runtime) {
-    if (opened == runtime) opened = NULL;
+    const muster_runtime *its = runtime;
+    atomic_compare_exchange_strong(&opened, &its, NULL);
 }
 
 void processes_merge(void *memory, int64_t bytes) {
-    mst_nodes *nodes = opened ? opened->nodes : NULL;
+    const muster_runtime *runtime = opened;
+    mst_nodes *nodes = runtime ? runtime->nodes : NULL;
     int64_t each[64];
     if (!nodes) return;
     unsigned char *all = malloc((size_t)(nodes->processes * bytes));
@@ -71,10 +74,14 @@ void processes_merge(void *memory, int64_t bytes) {
     free(all);
 }
 
-int32_t processes_own_ranks(void) { return opened ? opened->size : 0; }
+int32_t processes_own_ranks(void) {
+    const muster_runtime *runtime = opened;
+    return runtime ? runtime->size : 0;
+}
 
 int64_t processes_sum(int64_t own) {
-    mst_nodes *nodes = opened ? opened->nodes : NULL;
+    const muster_runtime *runtime = opened;
+    mst_nodes *nodes = runtime ? runtime->nodes : NULL;
     int64_t all[64], each[64], sum = 0;
     if (!nodes) return own;
     for (int32_t p = 0; p < nodes->processes; p++) each[p] = sizeof *all;
