@@ -33,9 +33,9 @@ enum {
     NODES_BARRIER,
     NODES_CALL,     /* an empty call of a function */
     NODES_EXCHANGE, /* of the wire: twice log2(M) exchanges with those 1, 2, 4, ... processes away; variant 1: once */
-    /* Of the wire: what a collective cannot do without. Its bytes go to the next process while as
-     * many come from the one before, as two steps that follow one another for an all_reduce, one
-     * for the others; of a broadcast in one direction only. */
+    /* The floor of a collective on the bare wire. Each process sends its bytes to the next one and
+     * receives as many from the one before: in two steps for an all_reduce, in one step for the
+     * others. A broadcast sends in one direction only. */
     NODES_FLOOR, /* + the collective_op */
     NODES_OPS = NODES_FLOOR + COLLECTIVE_OPS
 };

@@ -19,7 +19,7 @@ typedef struct mst_channel {
  * only. */
 typedef enum mst_kind {
     MST_KIND_ARRIVAL = 0,                /* arrive.c */
-    MST_KIND_CONTROL,                    /* poison, questions and answers: to whoever waits (control.c) */
+    MST_KIND_CONTROL,                    /* poison, and who waits for whom (control.c) */
     MST_KIND_DATA,                       /* schedules: towards the result */
     MST_KIND_RESULT,                     /* schedules: the way back, where it would be mistaken for DATA */
     MST_KIND_CREDIT,                     /* schedules: the root of a gather has room */

@@ -160,8 +160,8 @@ static int32_t partition(const mst_rank_span *span, const mst_request *requests,
     return locals;
 }
 
-/* All messages are on offer, and the wire is driven by whoever waits for it, before this rank waits
- * for anyone. */
+/* A rank offers all its messages before it waits for another rank: two ranks whose messages wait
+ * for each other would hang otherwise. */
 muster_status mst_nodes_group(muster_communicator *communicator, muster_worker *worker, mst_request *collectives, mst_request *array,
                               int32_t collective_count, const mst_request *messages, int32_t count) {
     muster_communicator *local = communicator->span->local;

@@ -64,8 +64,8 @@ typedef struct mst_nodes_wait {
  * has then been given up: it may have requests in progress. */
 muster_status mst_nodes_wait_run(mst_nodes *nodes, mst_nodes_wait *wait, mst_machine *machine);
 
-/* A machine whose owner waits for something else, such as the members of its process: whoever waits
- * for other processes drives it beside its own. */
+/* A machine that its owner cannot drive now, because it waits for ranks of its own process. A
+ * thread that waits for other processes drives the machine beside its own. */
 typedef struct mst_unattended {
     struct mst_unattended *next;
     mst_machine *machine;

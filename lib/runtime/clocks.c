@@ -2,7 +2,7 @@
  * is, what each one read before it came earlier than what any other reads after it. */
 #include "clocks_private.h"
 
-/* Of the last some are quick, also where the first ones wait for processes that come late. */
+/* The first rounds may wait for a process that comes late. Some of the later ones are quick. */
 enum { CLOCKS_ROUNDS = 9 };
 
 /* before: this round; after: the round before. */

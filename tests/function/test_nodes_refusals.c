@@ -198,7 +198,7 @@ static void make_no_call(launch_process *p, program *g) {
     const muster_status status = call(g, g->train, &options);
     if (!g->odd) pthread_barrier_wait(&others_gave_up);
     launch_check(p, status == MUSTER_TIMEOUT);
-    /* whoever comes to its deadline first says so for all */
+    /* the process whose deadline comes first decides the sentence of all */
     bool right = false;
     for (int32_t first = 0; first < ODD && !right; first++) {
         snprintf(sentence, sizeof sentence,

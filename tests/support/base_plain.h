@@ -27,7 +27,8 @@ static inline const char *test_process_words(const char *text) {
     return NULL;
 }
 
-/* Of the calling thread until its next call. */
+/* A message as one process writes it, without process and host. The result is valid until the
+ * thread calls again. */
 static inline const char *test_plain(const char *message) {
     static _Thread_local char plain[2 * MST_MESSAGE_SIZE];
     const char *asked = getenv("MUSTER_TEST_PROCESSES");

@@ -20,7 +20,7 @@ collectives_kind collectives_devices(void) {
     return COLLECTIVES_HOST_AND_DISCRETE;
 }
 
-/* Ranks [c->first, c->first + c->count) of those that the test asks for. */
+/* Opens the devices of this process: ranks c->first to c->first + c->count - 1 of the test. */
 static void open_devices(collectives_pool *c, int32_t host) {
     const collectives_kind kind = collectives_devices();
     enum { GPUS = 8 }; /* of the simulated machine: a ninth rank shares one */
