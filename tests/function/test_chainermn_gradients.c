@@ -17,10 +17,11 @@ static muster_status make_model(muster_worker *worker, muster_dtype dtype, int32
     return ranks_filled(worker, dtype, 1, shape_c, rank + 2, &model[2]);
 }
 
-static muster_status expect_model(muster_worker *worker, const muster_tensor model[MODEL], double a) {
-    MUSTER_TRY(ranks_expect_all(worker, model[0], a, "a"));
-    MUSTER_TRY(ranks_expect_all(worker, model[1], a + 1, "b"));
-    return ranks_expect_all(worker, model[2], a + 2, "c");
+typedef muster_status (*expectation)(muster_worker *worker, muster_tensor tensor, double value, const char *what);
+static muster_status expect_model(muster_worker *worker, const muster_tensor model[MODEL], double a, expectation expect) {
+    MUSTER_TRY(expect(worker, model[0], a, "a"));
+    MUSTER_TRY(expect(worker, model[1], a + 1, "b"));
+    return expect(worker, model[2], a + 2, "c");
 }
 
 /* The mean of the first `count` tensors, each alone or all in one group. */
@@ -41,7 +42,7 @@ static muster_status average_gradients(muster_worker *worker, int32_t rank, int3
                 muster_tensor model[MODEL];
                 MUSTER_TRY(make_model(worker, floats[i], rank, model));
                 MUSTER_TRY(mean(worker, model, MODEL, together));
-                MUSTER_TRY(expect_model(worker, model, base_of(size)));
+                MUSTER_TRY(expect_model(worker, model, base_of(size), ranks_expect_mean));
             }
     return MUSTER_OK;
 }
@@ -60,7 +61,7 @@ static muster_status broadcast_parameters(muster_worker *worker, int32_t rank, i
             if (together) MUSTER_TRY(muster_worker_group_begin(worker, NULL));
             for (int32_t k = 0; k < MODEL; k++) MUSTER_TRY(muster_worker_broadcast(worker, NULL, 0, model[k], model[k]));
             if (together) MUSTER_TRY(muster_worker_group_end(worker, NULL));
-            MUSTER_TRY(expect_model(worker, model, 0));
+            MUSTER_TRY(expect_model(worker, model, 0, ranks_expect_all));
         }
     return MUSTER_OK;
 }
@@ -77,8 +78,8 @@ static muster_status average_without_c(muster_worker *worker, int32_t rank, int3
         muster_tensor model[MODEL];
         MUSTER_TRY(make_model(worker, MUSTER_F32, rank, model));
         MUSTER_TRY(mean(worker, model, MODEL - 1, together));
-        MUSTER_TRY(ranks_expect_all(worker, model[0], base_of(size), "a"));
-        MUSTER_TRY(ranks_expect_all(worker, model[1], base_of(size) + 1, "b"));
+        MUSTER_TRY(ranks_expect_mean(worker, model[0], base_of(size), "a"));
+        MUSTER_TRY(ranks_expect_mean(worker, model[1], base_of(size) + 1, "b"));
         MUSTER_TRY(ranks_expect_all(worker, model[2], rank + 2, "c, which is not averaged"));
     }
     return MUSTER_OK;
@@ -96,9 +97,9 @@ static muster_status average_zeros_where_c_is_missing(muster_worker *worker, int
         MUSTER_TRY(make_model(worker, MUSTER_F32, rank, model));
         if (rank % 2) MUSTER_TRY(muster_fill(worker, 0, model[2]));
         MUSTER_TRY(mean(worker, model, MODEL, together));
-        MUSTER_TRY(ranks_expect_all(worker, model[0], base_of(size), "a"));
-        MUSTER_TRY(ranks_expect_all(worker, model[1], base_of(size) + 1, "b"));
-        MUSTER_TRY(ranks_expect_all(worker, model[2], golden[size - 1], "c, which even ranks have"));
+        MUSTER_TRY(ranks_expect_mean(worker, model[0], base_of(size), "a"));
+        MUSTER_TRY(ranks_expect_mean(worker, model[1], base_of(size) + 1, "b"));
+        MUSTER_TRY(ranks_expect_mean(worker, model[2], golden[size - 1], "c, which even ranks have"));
     }
     return MUSTER_OK;
 }

@@ -1,8 +1,11 @@
 /* Which ranks ChainerMN's communicators put together, and into how many parts they cut what these
  * reduce, on 1 to 4 ranks in every layout. */
 #include "function_ranks.h"
+#include "muster/nodes.h"
 
 #include <stdatomic.h>
+#include <stdio.h>
+#include <string.h>
 
 /* ---- parts ---- */
 
@@ -54,6 +57,44 @@ static void test_ranks_are_split_in_two_directions(void **state) {
     ranks_run(split_twice);
 }
 
+/* ---- hosts ---- */
+
+typedef struct hosts_case {
+    const char *hosts; /* of the processes, which have one rank each */
+    muster_place places[RANKS_MOST];
+} hosts_case;
+
+/* Hosts count by their smallest rank. */
+static const hosts_case hosts_cases[] = {{"00", {{0, 2, 0, 1}, {1, 2, 0, 1}}},
+                                         {"01", {{0, 1, 0, 2}, {0, 1, 1, 2}}},
+                                         {"10", {{0, 1, 0, 2}, {0, 1, 1, 2}}},
+                                         {"001", {{0, 2, 0, 2}, {1, 2, 0, 2}, {0, 1, 1, 2}}},
+                                         {"100", {{0, 1, 0, 2}, {0, 2, 1, 2}, {1, 2, 1, 2}}},
+                                         {"0101", {{0, 2, 0, 2}, {0, 2, 1, 2}, {1, 2, 0, 2}, {1, 2, 1, 2}}}};
+enum { HOSTS_CASES = sizeof hosts_cases / sizeof *hosts_cases };
+static const hosts_case *hosts_now;
+
+static muster_status see_places(muster_worker *worker, int32_t rank, int32_t size) {
+    (void)rank;
+    for (int32_t r = 0; r < size; r++) {
+        muster_place place;
+        char text[160];
+        const muster_place *golden = &hosts_now->places[r];
+        MUSTER_TRY(muster_communicator_place(muster_worker_communicator(worker), r, &place));
+        if (memcmp(&place, golden, sizeof place) == 0) continue;
+        snprintf(text, sizeof text, "hosts %s: rank %d: expected %d/%d@%d/%d, received %d/%d@%d/%d", hosts_now->hosts, (int)r,
+                 golden->intra_rank, golden->intra_size, golden->inter_rank, golden->inter_size, place.intra_rank, place.intra_size,
+                 place.inter_rank, place.inter_size);
+        return muster_fail(MUSTER_USER, text);
+    }
+    return MUSTER_OK;
+}
+
+static void test_places_follow_the_hosts_of_the_processes(void **state) {
+    (void)state;
+    for (hosts_now = hosts_cases; hosts_now < hosts_cases + HOSTS_CASES; hosts_now++) ranks_run_on(hosts_now->hosts, see_places);
+}
+
 /* ---- sizes that no number of parts divides ---- */
 
 /* Element i of rank r is (r + 1)(i + 1), and two elements behind the vector are not its own. */
@@ -76,7 +117,7 @@ static muster_status reduce_count(muster_worker *worker, int32_t rank, int32_t s
     MUSTER_TRY(ranks_expect(worker, part, sums + first, "this rank's part of the sum"));
     MUSTER_TRY(ranks_expect(worker, x, brought, "what this rank brings"));
     MUSTER_TRY(muster_worker_all_reduce(worker, NULL, MUSTER_AVG, in, in));
-    return ranks_expect(worker, x, means, "the mean in place");
+    return ranks_expect_means(worker, x, means, "the mean in place");
 }
 
 static _Atomic int32_t reduced;
@@ -101,6 +142,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_a_part_has_its_own_ranks_and_sums),
         cmocka_unit_test(test_ranks_are_split_in_two_directions),
+        cmocka_unit_test(test_places_follow_the_hosts_of_the_processes),
         cmocka_unit_test(test_sizes_that_the_parts_do_not_divide),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,5 +1,5 @@
 """The suites of a folder of tests as several processes: suites.py BUILD MPI FOLDER. Each suite that suites.txt does not list is started by mpirun
-with 2 processes, with --full also with 1 and 4: the same program, whose devices are shared out (support/collectives_processes.h). Every process passes
+with 2 processes, with --full also with 1 and 4, and 3 where the list says so: the same program, whose devices are shared out (support/collectives_processes.h). Every process passes
 the same tests, the processes share runtimes, each row of a call is computed in one of them, and each has sent bytes."""
 import fnmatch
 import os
@@ -33,13 +33,13 @@ def all_suites(module):
 
 def read_list():
     """{kind: {suite or suite:test: reason}}; what it names exists."""
-    kinds = {"local": {}, "launch": {}, "test": {}, "full": {}, "later": {}}
+    kinds = {"local": {}, "launch": {}, "test": {}, "full": {}, "three": {}, "later": {}}
     for number, line in enumerate((tests / "mpi/suites.txt").read_text().splitlines(), 1):
         if not line or line.startswith("#"):
             continue
         kind, name, reason = line.split(maxsplit=2)
         suite, _, test = name.partition(":")
-        if kind == "launch" and "*" in name:
+        if kind in ("launch", "three") and "*" in name:
             found = fnmatch.filter(all_suites(name.partition("/")[0]), name)
             kinds[kind].update(dict.fromkeys(found, reason))
             if not found:
@@ -100,7 +100,7 @@ def check_reports(suite, processes, folder):
         rows += own
         if (number, of) != (process, processes) or tasks == 0:
             fail(suite, f"expected process {process} of {processes} with tasks, received: {match.group().strip()}")
-        if (joint > 0) != (sent > 0) or (processes == 1 and joint > 0) or (processes == 2 and joint == 0):  # 2 devices are not shared by 4 processes
+        if (joint > 0) != (sent > 0) or (processes == 1 and joint > 0) or ((processes == 2 or suite in kinds["three"]) and joint == 0 < processes - 1):  # 2 devices are not shared by 4 processes
             fail(suite, f"expected shared runtimes and bytes on the wire where there are several processes: {match.group().strip()}")
     if rows != of_calls:
         fail(suite, f"{processes} processes: expected {of_calls} rows to be computed, received {rows}")
@@ -134,7 +134,7 @@ for suite in all_suites(folder):
     if any(suite in kinds[kind] for kind in ("local", "launch", "later")) or (only and suite != only) or (suite in kinds["full"] and not full and not only):
         continue
     skipped = [name.partition(":")[2] for kind in ("test", "later") for name in kinds[kind] if name.startswith(suite + ":")]
-    for processes in (1, 2, 4) if full else (2,):
+    for processes in ((1, 2, 3, 4) if suite in kinds["three"] else (1, 2, 4)) if full else (2,):
         run(suite, processes, skipped)
     ran += 1
 print(f"{folder}: {ran} suites, {faults} faults")

@@ -13,9 +13,14 @@ static struct {
     char path[4000];
 } report;
 
+bool processes_launched(void) {
+    const char *asked = getenv("MUSTER_TEST_PROCESSES");
+    return asked && *asked;
+}
+
 static int32_t number_of(const char *openmpi, const char *mpich, int32_t otherwise) {
-    const char *asked = getenv("MUSTER_TEST_PROCESSES"), *text = getenv(openmpi);
-    if (!asked || !*asked) return otherwise;
+    const char *text = getenv(openmpi);
+    if (!processes_launched()) return otherwise;
     if (!text) text = getenv(mpich);
     return text ? (int32_t)strtol(text, NULL, 10) : otherwise;
 }

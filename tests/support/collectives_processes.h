@@ -10,6 +10,8 @@
 
 #include <stdbool.h>
 
+/* Has the environment MUSTER_TEST_PROCESSES? */
+bool processes_launched(void);
 /* The number of processes, and this one's; 1 and 0 without a launch. */
 int32_t processes_count(void);
 int32_t processes_own(void);

@@ -1,16 +1,27 @@
 #include "function_ranks.h"
+#include "collectives_processes.h"
 #include "runtime_gpus.h"
 
+#include <math.h>
 #include <stdatomic.h>
 #include <stdlib.h>
+#include <string.h>
 
-const ranks_layout ranks_layouts[RANKS_LAYOUTS] = {{1, 1, {1}},       {1, 2, {2}},          {1, 3, {3}},    {1, 4, {4}},   {2, 2, {1, 1}},
-                                                   {3, 3, {1, 1, 1}}, {4, 4, {1, 1, 1, 1}}, {2, 4, {2, 2}}, {2, 4, {3, 1}}};
+enum { RANKS_LAYOUTS = 11 };
+static const ranks_layout ranks_layouts[RANKS_LAYOUTS] = {{1, 1, {1}},    {1, 2, {2}},       {1, 3, {3}},      {1, 4, {4}},
+                                                          {2, 2, {1, 1}}, {3, 3, {1, 1, 1}}, {2, 3, {1, 2}},   {4, 4, {1, 1, 1, 1}},
+                                                          {2, 4, {2, 2}}, {2, 4, {3, 1}},    {3, 4, {1, 2, 1}}};
+/* How many ranks of these layouts a process runs, by the number of processes of a launch. */
+static const int32_t ranks_own[LAUNCH_PROCESSES + 1][LAUNCH_PROCESSES] = {
+    {0}, {1 + 2 + 3 + 4}, {1 + 1 + 2 + 3, 1 + 2 + 2 + 1}, {1 + 1, 1 + 2, 1 + 1}, {1, 1, 1, 1}};
+/* How many of the layouts have several ranks. */
+static const int32_t ranks_several[LAUNCH_PROCESSES + 1] = {0, 3, 4, 2, 1};
 
 /* A body in one layout. */
 typedef struct ranks_launch {
     const ranks_layout *layout;
-    const char *name; /* of the communicator; NULL: the library's choice */
+    const char *name;  /* of the communicator; NULL: the library's choice */
+    const char *hosts; /* the digit of each process's host; NULL: all are on one */
     ranks_body body;
     muster_status expected;
     const char *text; /* NULL: the body succeeds */
@@ -45,6 +56,7 @@ static void ranks_process(launch_process *p) {
     muster_runtime_options options = launch_options(devices);
     options.no_pinning = 1;
     options.collective_algorithm = launch->name;
+    if (processes_launched()) options.nodes = "mpi";
     muster_runtime *runtime;
     launch_ok(p, muster_runtime_open(&options, &runtime));
     ranks_call(p, launch, runtime);
@@ -52,35 +64,83 @@ static void ranks_process(launch_process *p) {
     if (!p->error[0]) launch_ok(p, closed);
 }
 
-/* The simulated machine of the GPUs belongs to one process. */
-static int32_t ranks_layout_count(void) { return on_gpus() ? 4 : RANKS_LAYOUTS; }
+/* Where mpirun has started this program, it is one of the processes. */
+static void ranks_launch_own(ranks_launch *launch) {
+    launch_process own = {.process = processes_own(), .processes = processes_count(), .context = launch};
+    if (launch->hosts) setenv("MUSTER_HOSTNAME", (char[]){'h', launch->hosts[own.process], 0}, 1);
+    ranks_process(&own);
+    unsetenv("MUSTER_HOSTNAME");
+    if (own.error[0]) fail_msg("process %d: %s", (int)own.process, own.error);
+}
 
-static const char *const ranks_names[] = {NULL, "naive", "flat", "hierarchical", "two_dimensional", "single_node", "non_cuda_aware"};
+static void ranks_launch_run(ranks_launch *launch) {
+    const wire_launch_options options = {.processes = launch->layout->processes, .hosts = launch->hosts};
+    if (processes_launched())
+        ranks_launch_own(launch);
+    else
+        (launch->text ? launch_run_failing : launch_run)(&options, ranks_process, launch);
+}
+
+/* ---- the layouts and names of this run ---- */
+
+/* Has this run launches of so many processes? The simulated machine of the GPUs belongs to one
+ * process. */
+static bool ranks_has(int32_t processes) {
+    if (processes_launched()) return processes == processes_count();
+    return !on_gpus() || processes == 1;
+}
+
+static const char *const ranks_names[] = {NULL, "non_cuda_aware", "naive", "flat", "hierarchical", "two_dimensional", "single_node"};
 enum { RANKS_NAMES = sizeof ranks_names / sizeof *ranks_names };
-static int32_t ranks_name_count(void) { return on_gpus() ? 1 : RANKS_NAMES; } /* the others are about several processes */
+/* GPUs of one process know none of them, and those of several what is made for GPUs. */
+static int32_t ranks_name_count(void) {
+    if (!on_gpus()) return RANKS_NAMES;
+    return processes_count() > 1 ? 2 : 1;
+}
 
-int32_t ranks_in_all(void) { return ranks_name_count() * (on_gpus() ? 1 + 2 + 3 + 4 : 1 + 2 + 3 + 4 + 2 + 3 + 4 + 4 + 4); }
+int32_t ranks_in_all(void) {
+    int32_t ranks = 0;
+    for (int32_t n = 1; n <= LAUNCH_PROCESSES; n++)
+        for (int32_t p = 0; p < LAUNCH_PROCESSES && ranks_has(n); p++)
+            if (!processes_launched() || p == processes_own()) ranks += ranks_own[n][p];
+    return ranks_name_count() * ranks;
+}
 
 void ranks_run(ranks_body body) {
     int32_t ran = 0;
     for (int32_t n = 0; n < ranks_name_count(); n++)
-        for (int32_t l = 0; l < ranks_layout_count(); l++) {
+        for (int32_t l = 0; l < RANKS_LAYOUTS; l++) {
             ranks_launch launch = {.layout = &ranks_layouts[l], .name = ranks_names[n], .body = body};
-            launch_run(&(wire_launch_options){.processes = launch.layout->processes}, ranks_process, &launch);
+            if (!ranks_has(launch.layout->processes)) continue;
+            ranks_launch_run(&launch);
             ran += launch.ran;
         }
     assert_int_equal(ran, ranks_in_all());
 }
 
-void ranks_refused(ranks_body body, muster_status expected, const char *text) {
-    int32_t processes = 0;
-    for (int32_t l = 0; l < ranks_layout_count(); l++) {
-        ranks_launch launch = {.layout = &ranks_layouts[l], .body = body, .expected = expected, .text = text};
-        if (launch.layout->ranks == 1) continue;
-        launch_run(&(wire_launch_options){.processes = launch.layout->processes}, ranks_process, &launch);
-        processes += launch.refused;
+void ranks_run_on(const char *hosts, ranks_body body) {
+    const int32_t processes = (int32_t)strlen(hosts);
+    if (!ranks_has(processes)) return;
+    for (int32_t l = 0; l < RANKS_LAYOUTS; l++) {
+        ranks_launch launch = {.layout = &ranks_layouts[l], .hosts = hosts, .body = body};
+        if (launch.layout->processes != processes || launch.layout->ranks != processes) continue;
+        ranks_launch_run(&launch);
+        assert_int_equal(launch.ran, processes_launched() ? 1 : processes);
     }
-    assert_int_equal(processes, on_gpus() ? 3 : 3 + 2 + 3 + 4 + 2 + 2);
+}
+
+void ranks_refused(ranks_body body, muster_status expected, const char *text) {
+    int32_t refused = 0, all = 0;
+    for (int32_t n = 0; n < ranks_name_count(); n++)
+        for (int32_t l = 0; l < RANKS_LAYOUTS; l++) {
+            ranks_launch launch = {.layout = &ranks_layouts[l], .name = ranks_names[n], .body = body, .expected = expected, .text = text};
+            if (launch.layout->ranks == 1 || !ranks_has(launch.layout->processes)) continue;
+            ranks_launch_run(&launch);
+            refused += launch.refused;
+        }
+    for (int32_t n = 1; n <= LAUNCH_PROCESSES; n++)
+        if (ranks_has(n)) all += ranks_several[n] * (processes_launched() ? 1 : n);
+    assert_int_equal(refused, ranks_name_count() * all);
 }
 
 /* ---- in a body ---- */
@@ -120,15 +180,23 @@ static muster_status ranks_values(muster_worker *worker, muster_tensor tensor, d
     return status;
 }
 
-/* step 1: values has one number per element; 0: one for all. */
-static muster_status ranks_compare(muster_worker *worker, muster_tensor tensor, const double *expected, int64_t step, const char *what) {
+/* What rounding may change of a mean, relatively: the weight 1/3 is no sum of powers of two. */
+static double ranks_rounding(muster_dtype dtype, int32_t size) {
+    if ((size & (size - 1)) == 0) return 0;
+    return 2 * (dtype == MUSTER_F16 ? 0x1p-10 : dtype == MUSTER_F32 ? 0x1p-23 : 0x1p-52);
+}
+
+/* step 1: values has one number per element; 0: one for all. rounding: how far they may be,
+ * relatively. */
+static muster_status ranks_compare(muster_worker *worker, muster_tensor tensor, const double *expected, int64_t step, double rounding,
+                                   const char *what) {
     double *received;
     muster_status status = ranks_values(worker, tensor, &received);
     for (int64_t i = 0; status == MUSTER_OK && i < muster_tensor_count(tensor); i++) {
-        if (received[i] == expected[i * step]) continue;
+        if (fabs(received[i] - expected[i * step]) <= rounding * fabs(expected[i * step])) continue;
         char text[160];
-        snprintf(text, sizeof text, "%s: element %lld of %s: expected %g, received %g", what, (long long)i, muster_dtype_name(tensor.dtype),
-                 expected[i * step], received[i]);
+        snprintf(text, sizeof text, "%s: element %lld of %s: expected %.17g, received %.17g", what, (long long)i,
+                 muster_dtype_name(tensor.dtype), expected[i * step], received[i]);
         status = muster_fail(MUSTER_USER, text);
     }
     free(received);
@@ -136,9 +204,17 @@ static muster_status ranks_compare(muster_worker *worker, muster_tensor tensor, 
 }
 
 muster_status ranks_expect(muster_worker *worker, muster_tensor tensor, const double *values, const char *what) {
-    return ranks_compare(worker, tensor, values, 1, what);
+    return ranks_compare(worker, tensor, values, 1, 0, what);
 }
 
 muster_status ranks_expect_all(muster_worker *worker, muster_tensor tensor, double value, const char *what) {
-    return ranks_compare(worker, tensor, &value, 0, what);
+    return ranks_compare(worker, tensor, &value, 0, 0, what);
+}
+
+muster_status ranks_expect_means(muster_worker *worker, muster_tensor tensor, const double *values, const char *what) {
+    return ranks_compare(worker, tensor, values, 1, ranks_rounding(tensor.dtype, muster_worker_size(worker)), what);
+}
+
+muster_status ranks_expect_mean(muster_worker *worker, muster_tensor tensor, double value, const char *what) {
+    return ranks_compare(worker, tensor, &value, 0, ranks_rounding(tensor.dtype, muster_worker_size(worker)), what);
 }

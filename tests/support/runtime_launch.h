@@ -23,6 +23,9 @@ typedef void (*launch_body)(launch_process *p);
 
 /* Runs the body in all processes; fails where one of them has an error. */
 void launch_run(const wire_launch_options *options, launch_body body, void *context);
+/* The same where calls fail: what a transfer that was given up has on its way stays with the
+ * wire. */
+void launch_run_failing(const wire_launch_options *options, launch_body body, void *context);
 /* The options of a runtime with these devices, with a deadline that no test needs. */
 muster_runtime_options launch_options(const char *devices);
 
