@@ -3,80 +3,13 @@
  * as they were, bit for bit. What fails later leaves them undefined: the message names them, and
  * whatever reads them is refused until they are set. The next call is right. */
 #include "base_machine.h"
-#include "base_pace.h"
 #include "base_seed.h"
-#include "communicator_impl.h"
+#include "graph_faults.h"
 #include "graph_fixture.h"
 #include "muster/expr.h"
 #include "muster/rule.h"
 
-#include <stdatomic.h>
-#include <time.h>
-
-enum { ROWS = 10, COLUMNS = 3, HIDDEN = 4, LARGE = 32768, EXCHANGES = 64, DEVICES = 4, MILLISECOND = 1000000 };
-
-/* ---- a device that does something wrong ---- */
-
-typedef enum {
-    FAILS,      /* before it enters */
-    NO_MEMORY,  /* an allocation, before it enters */
-    RETURNS,    /* it leaves the exchange out */
-    STAYS_AWAY, /* until the others have given up */
-    BREAKS,     /* when all have entered, and some may write */
-    DAWDLES,    /* then it stands still until the others have given up, and goes on */
-    FAILS_LATE, /* when the exchange is done */
-    KINDS
-} kind;
-static const char *const kind_names[KINDS] = {"fails", "no memory", "returns", "stays away", "breaks", "dawdles", "fails late"};
-
-/* Which exchange, counted by each rank. */
-static struct {
-    kind kind;
-    int32_t rank, exchange; /* rank -1: none */
-    _Atomic int32_t done;
-} fault;
-static int32_t entered[DEVICES], collectives[EXCHANGES];
-
-/* By few long sleeps, and without a measurement of the pace between them: a thread that uses the
- * time of its core counts as one that computes, which no deadline ends. */
-static void stand_still(const muster_worker *worker) {
-    const int32_t most = (int32_t)(200 * test_pace());
-    for (int32_t i = 0; i < most && !muster_worker_cancelled(worker); i++) nanosleep(&(struct timespec){0, 100 * MILLISECOND}, NULL);
-}
-
-static bool strike(muster_worker *worker, muster_status *status) {
-    atomic_fetch_add(&fault.done, 1);
-    *status = MUSTER_OK;
-    switch (fault.kind) {
-    case RETURNS:
-        return true;
-    case STAYS_AWAY:
-    case DAWDLES:
-        stand_still(worker);
-        return false;
-    case NO_MEMORY:
-        mst_memory_fail_at(1);
-        if (mst_alloc(100)) abort();
-        mst_memory_fail_at(0);
-        *status = mst_out_of_memory("the cat", 100);
-        return true;
-    default:
-        *status = mst_error(MUSTER_USER, "the cat sat on the keys");
-        return true;
-    }
-}
-
-static bool hook(muster_worker *worker, int32_t collective, mst_rendezvous_moment moment, muster_status *status) {
-    const int32_t rank = muster_worker_rank(worker);
-    if (moment == MST_MOMENT_ENTERS && entered[rank] < EXCHANGES) {
-        if (rank == 0 && fault.rank < 0) collectives[entered[rank]] = collective;
-        entered[rank]++;
-    }
-    const mst_rendezvous_moment its = fault.kind <= STAYS_AWAY   ? MST_MOMENT_ENTERS
-                                      : fault.kind == FAILS_LATE ? MST_MOMENT_LEAVES
-                                                                 : MST_MOMENT_WRITES;
-    return rank == fault.rank && entered[rank] == fault.exchange + 1 && moment == its && strike(worker, status);
-}
+enum { ROWS = 10, COLUMNS = 3, HIDDEN = 4, LARGE = 32768, DEVICES = FAULT_RANKS };
 
 /* ---- a training step ---- */
 
@@ -117,20 +50,20 @@ static void step_build(step *s, muster_graph *g) {
 }
 
 /* deadline_ns: of the waits of this call; 0: none that matters. */
-static muster_status step_call_within(const step *s, int64_t deadline_ns) {
+static muster_status step_call_within(void *context, int64_t deadline_ns) {
+    const step *s = context;
     static float x[ROWS][COLUMNS], sums[LARGE];
     double loss;
     muster_call_options options;
     muster_call_options_init(&options);
     options.fail_after_ns = deadline_ns;
-    memset(entered, 0, sizeof entered);
     for (int32_t i = 0; i < ROWS * COLUMNS; i++) x[i / COLUMNS][i % COLUMNS] = (float)((i * 7) % 11 - 5) / 8;
     const muster_tensor in[] = {muster_f32(x, ROWS, COLUMNS), muster_f32(large, LARGE)},
                         out[] = {muster_f64(&loss), muster_f32(sums, LARGE)};
     return muster_function_call(s->function, in, 2, out, 2, &options);
 }
 
-static muster_status step_call(const step *s) { return step_call_within(s, 0); }
+static muster_status step_call(step *s) { return step_call_within(s, 0); }
 
 /* ---- values ---- */
 
@@ -152,7 +85,8 @@ static values values_of(const step *s) {
     return got;
 }
 
-static void reset(const step *s) {
+static void reset(void *context) {
+    const step *s = context;
     static float w_zeros[COLUMNS * HIDDEN];
     static double v_zeros[HIDDEN];
     assert_ok(muster_variable_set_whole(s->variables[0], w_tensor(start_w)));
@@ -168,7 +102,6 @@ static void step_open(step *s, const char *devices) {
     muster_runtime_options_init(&options);
     options.devices = devices;
     options.logical_shards = -1;
-    fault.rank = -1;
     assert_ok(muster_runtime_open(&options, &s->runtime));
     s->devices = muster_runtime_size(s->runtime);
     for (int32_t i = 0; i < LARGE; i++) large[i] = (float)(i % 17);
@@ -184,17 +117,18 @@ static void step_open(step *s, const char *devices) {
  * call leaves. */
 static void step_learn(step *s, values *start, values *expected) {
     int32_t found = 0, passes[4];
-    mst_rendezvous_test_hook = hook;
+    const fault_program program = {step_call_within, reset, s};
+    faults_begin();
     assert_ok(step_call(s)); /* the first one allocates */
     reset(s);
     *start = values_of(s);
-    assert_ok(step_call(s));
-    s->exchanges = entered[0];
-    for (int32_t r = 1; r < s->devices; r++) assert_int_equal(entered[r], s->exchanges);
-    while (s->end_of_body < s->exchanges && collectives[s->end_of_body] != MST_END_OF_BODY) s->end_of_body++;
+    assert_ok(faults_call(&program));
+    s->exchanges = faults_entered(0);
+    for (int32_t r = 1; r < s->devices; r++) assert_int_equal(faults_entered(r), s->exchanges);
+    while (s->end_of_body < s->exchanges && faults_collective(s->end_of_body) != MST_END_OF_BODY) s->end_of_body++;
     assert_true(s->end_of_body < s->exchanges);
     for (int32_t e = 0; e < s->exchanges; e++)
-        if (collectives[e] == MST_ALL_REDUCE_APPLY) {
+        if (faults_collective(e) == MST_ALL_REDUCE_APPLY) {
             assert_true(found < 4);
             passes[found++] = e;
         }
@@ -213,11 +147,11 @@ static void step_learn(step *s, values *start, values *expected) {
 /* ---- the matrix ---- */
 
 /* May the pass have written? */
-static bool has_begun(const step *s, int32_t pass) {
-    return fault.exchange > s->passes[pass] || (fault.exchange == s->passes[pass] && fault.kind >= BREAKS);
+static bool has_begun(const step *s, int32_t pass, fault_kind k, int32_t exchange) {
+    return exchange > s->passes[pass] || (exchange == s->passes[pass] && k >= BREAKS);
 }
 
-static void check_variable(const step *s, int32_t i, const char *name, bool undefined, const char *text) {
+static void check_variable(step *s, int32_t i, const char *name, bool undefined, const char *text) {
     float w[COLUMNS * HIDDEN];
     double v[HIDDEN];
     const muster_tensor value = i == 0 ? w_tensor(w) : muster_f64(v, HIDDEN);
@@ -252,33 +186,18 @@ static void check_calls(const step *s) {
     }
 }
 
-static bool is_slow(kind k) { return k == STAYS_AWAY || k == DAWDLES; }
-
-/* On a busy machine a rank may be late before the fault strikes: again with a longer deadline. */
-static muster_status call_with_fault(const step *s, kind k, int32_t rank, int32_t exchange) {
-    for (int64_t deadline_ns = is_slow(k) ? test_patience((on_gpus() ? 100 : 20) * MILLISECOND) : 0;; deadline_ns *= 4) {
-        fault.kind = k;
-        fault.exchange = exchange;
-        fault.rank = rank;
-        atomic_store(&fault.done, 0);
-        const muster_status status = step_call_within(s, deadline_ns);
-        fault.rank = -1;
-        if (status != MUSTER_TIMEOUT || atomic_load(&fault.done) > 0) return status;
-        reset(s);
-    }
-}
-
 /* 1: the fault struck; 0: the exchange does not have this moment. */
-static int32_t check_fault(const step *s, const values *expected, kind k, int32_t rank, int32_t exchange) {
+static int32_t check_fault(step *s, const values *expected, fault_kind k, int32_t rank, int32_t exchange) {
     char text[200], message[MST_MESSAGE_SIZE];
-    const muster_status status = call_with_fault(s, k, rank, exchange);
+    const fault_program program = {step_call_within, reset, s};
+    bool struck;
+    const muster_status status = faults_call_with(&program, k, rank, exchange, &struck);
     mst_error_save(message);
-    snprintf(text, sizeof text, "%s, rank %d, exchange %d of %d", kind_names[k], (int)rank, (int)exchange, (int)s->exchanges);
-    const bool struck = atomic_load(&fault.done) > 0;
+    snprintf(text, sizeof text, "%s, rank %d, exchange %d of %d", fault_names[k], (int)rank, (int)exchange, (int)s->exchanges);
     if (struck && status == MUSTER_OK) fail_msg("%s: nobody noticed", text);
     if (!struck && status != MUSTER_OK) fail_msg("%s: %s", text, message);
     if (struck) {
-        const bool w = has_begun(s, 0), v = has_begun(s, 1);
+        const bool w = has_begun(s, 0, k, exchange), v = has_begun(s, 1, k, exchange);
         if (w != (strstr(message, "the call had begun to update variable 'w'") != NULL) || v != (strstr(message, "and 1 other") != NULL))
             fail_msg("%s: \"%s\"", text, message);
         check_variable(s, 0, "w", w, text);
@@ -295,10 +214,10 @@ static int32_t check_fault(const step *s, const values *expected, kind k, int32_
 
 /* From the end of a body on each waits for all as long as the call does: no deadline ends that
  * wait. A rank that leaves out the pass alone succeeds as if it had made it. */
-static bool is_possible(const step *s, kind k, int32_t exchange) {
-    const int32_t collective = collectives[exchange];
+static bool is_possible(const step *s, fault_kind k, int32_t exchange) {
+    const int32_t collective = faults_collective(exchange);
     if (k == RETURNS) return collective != MST_END_OF_BODY && (collective != MST_ALL_REDUCE_APPLY || exchange < s->passes[0]);
-    return !is_slow(k) || exchange < s->end_of_body;
+    return !fault_is_slow(k) || exchange < s->end_of_body;
 }
 
 /* Every fault, or one of `sample`; with clipped gradients those of the pass. */
@@ -310,9 +229,10 @@ static int32_t try_faults(const char *devices, bool clipped, bool slow, int32_t 
     step_learn(&s, &start, &expected);
     for (int32_t e = clipped ? s.sums : 0; e < (clipped ? s.passes[1] + 1 : s.exchanges); e++)
         for (int32_t rank = 0; rank < s.devices; rank++)
-            for (kind k = FAILS; k < KINDS; k++)
-                if (slow == is_slow(k) && is_possible(&s, k, e) && number++ % sample == 0) struck += check_fault(&s, &expected, k, rank, e);
-    mst_rendezvous_test_hook = NULL;
+            for (fault_kind k = FAILS; k < FAULT_KINDS; k++)
+                if (slow == fault_is_slow(k) && is_possible(&s, k, e) && number++ % sample == 0)
+                    struck += check_fault(&s, &expected, k, rank, e);
+    faults_end();
     assert_ok(muster_runtime_close(s.runtime));
     print_message("%s%s: %d exchanges, %d faults\n", devices, clipped ? ", clipped" : "", (int)s.exchanges, (int)struck);
     return struck;
