@@ -14,6 +14,7 @@
 #include <unistd.h>
 
 enum { ROWS = 12, INPUTS = 4, HIDDEN = 30, PARAMETERS = 3, DEVICES = 3, ELEMENTS = INPUTS * HIDDEN + 2 * HIDDEN, SECONDS = 300 };
+enum { STATE_BYTES = 2 * 4 * ELEMENTS + 8 }; /* moments and squares, and the number of steps */
 static const int64_t counts[PARAMETERS] = {INPUTS * HIDDEN, HIDDEN, HIDDEN};
 static const char *const names[PARAMETERS] = {"w", "b", "v"};
 
@@ -83,13 +84,21 @@ static muster_status step(const training *t) {
     return muster_function_call(t->function, &in, 1, &out, 1, &options);
 }
 
-static void read_all(const training *t, float *memory) {
+typedef struct values {
+    float parameters[ELEMENTS];
+    char states[STATE_BYTES];
+} values;
+
+static void read_all(const training *t, values *read) {
+    float *memory = read->parameters;
     for (int32_t p = 0; p < PARAMETERS; memory += counts[p++]) assert_ok(muster_variable_get(t->variables[p], 0, tensor_of(p, memory)));
+    assert_int_equal(graph_states_get(t->function, read->states), STATE_BYTES);
 }
 
 typedef struct tally {
     int32_t lost, untouched, undefined, unnoticed;
 } tally;
+static int32_t tally_states[3]; /* refused, lost with a device, as before */
 
 /* How many parameters the message calls undefined. */
 static int32_t undefined_of(const char *message) {
@@ -110,17 +119,49 @@ static bool is_undefined(const training *t, int32_t p, int32_t rank, const float
     return false;
 }
 
+/* The states of undefined parameters are refused, and the others are as before; a state is gone
+ * with a device that keeps some of it. Nothing but a whole step counts the steps. */
+static void check_states(const training *t, const char *before, const bool *undefined, const char *text) {
+    static char memory[STATE_BYTES];
+    int32_t states;
+    assert_ok(muster_function_state_count(t->function, &states));
+    for (int32_t i = 0; i < states; i++) {
+        muster_state_description state;
+        muster_state_description_init(&state);
+        assert_ok(muster_function_state_describe(t->function, i, &state));
+        const muster_tensor value = muster_tensor_make(state.dtype, memory, state.ndim, state.shape);
+        const muster_status status = muster_function_state_get(t->function, state.variable, state.name, value);
+        const char *message = status == MUSTER_OK ? "" : muster_last_error();
+        bool expected = false;
+        for (int32_t p = 0; p < PARAMETERS; p++)
+            expected |= undefined[p] && state.variable == t->variables[p] && strcmp(state.name, "step");
+        const bool refused = status == MUSTER_BAD_STATE && strstr(message, "expected a defined value") && strstr(message, state.name);
+        const bool lost = status == MUSTER_DEVICE_LOST && strstr(message, "cuda:");
+        if (refused != expected || (status != MUSTER_OK && !refused && !lost))
+            fail_msg("%s: state %d \"%s\": %s, %s", text, (int)i, state.name, expected ? "expected a refusal" : "expected a value",
+                     message);
+        if (status == MUSTER_OK && memcmp(memory, before, (size_t)muster_tensor_bytes(value)) != 0)
+            fail_msg("%s: state %d \"%s\" was changed, and nobody said so", text, (int)i, state.name);
+        before += muster_tensor_bytes(value);
+        tally_states[refused ? 0 : lost ? 1 : 2]++;
+    }
+}
+
 /* Behind a call that has failed: as many parameters as the message says are undefined, whole. */
-static void check_replicas(const training *t, const float *before, const char *text) {
+static void check_replicas(const training *t, const values *kept, const char *text) {
     const int32_t size = muster_runtime_size(t->runtime);
+    const float *before = kept->parameters;
+    bool undefined[PARAMETERS];
     int32_t found = 0;
     for (int32_t p = 0; p < PARAMETERS; before += counts[p++]) {
         int32_t refused = 0;
         for (int32_t r = 0; r < size; r++) refused += is_undefined(t, p, r, before, text);
         if (refused != 0 && refused != size)
             fail_msg("%s: \"%s\" is undefined on %d of %d devices", text, names[p], (int)refused, (int)size);
+        undefined[p] = refused > 0;
         found += refused > 0;
     }
+    check_states(t, kept->states, undefined, text);
     if (found != undefined_of(text)) fail_msg("%s: %d parameters are undefined", text, (int)found);
 }
 
@@ -133,11 +174,11 @@ typedef struct place {
 /* Its device is lost. False: the step has fewer calls of the symbol. */
 static bool lose_at(const way *way, place at, tally *tally) {
     training t;
-    float before[ELEMENTS];
+    values before;
     char text[800];
     open_training(&t, way);
     assert_ok(step(&t));
-    read_all(&t, before);
+    read_all(&t, &before);
     muster_sim_inject_lost(at.symbol, at.kth);
     const muster_status status = step(&t);
     const bool reached = muster_sim_injected() > 0;
@@ -146,7 +187,7 @@ static bool lose_at(const way *way, place at, tally *tally) {
     if (status != MUSTER_OK) {
         assert_true(reached);
         if (status != MUSTER_DEVICE_LOST || !strstr(text, "cuda:")) fail_msg("%s: %s", muster_status_name(status), text);
-        check_replicas(&t, before, text);
+        check_replicas(&t, &before, text);
         *(undefined_of(text) ? &tally->undefined : &tally->untouched) += 1;
     } else if (reached) { /* behind the last wait for the device; the next call finds out */
         const muster_status next = step(&t);
@@ -165,7 +206,7 @@ static const char *const symbols[] = {"cuMemcpyHtoDAsync_v2", "cuMemcpyDtoDAsync
 enum { SYMBOLS = sizeof symbols / sizeof *symbols };
 
 /* Those of a training step. */
-static uint64_t count_calls(const way *way, uint64_t calls[SYMBOLS], float *after) {
+static uint64_t count_calls(const way *way, uint64_t calls[SYMBOLS], values *after) {
     training t;
     uint64_t all = 0;
     open_training(&t, way);
@@ -207,7 +248,7 @@ static bool lose_in_the_updates(const way *way, const uint64_t calls[SYMBOLS], i
 
 /* At places spread over the whole step; where they are depends on the seed. */
 static void a_device_that_is_lost_is_named_and_so_is_what_it_leaves_undefined(void **state) {
-    float expected[ELEMENTS], again[ELEMENTS];
+    values expected, again;
     uint64_t calls[SYMBOLS];
     (void)state;
     for (int32_t w = 0; w < WAYS; w++) {
@@ -216,10 +257,10 @@ static void a_device_that_is_lost_is_named_and_so_is_what_it_leaves_undefined(vo
         muster_graph_options_init(&its.options);
         its.options.bucket_bytes = ways[w].options.bucket_bytes;
         its.options.eager_updates = ways[w].options.eager_updates;
-        const uint64_t all = count_calls(&its, calls, expected), places = test_is_full() ? all : PLACES;
+        const uint64_t all = count_calls(&its, calls, &expected), places = test_is_full() ? all : PLACES;
         for (uint64_t p = 0; p < places; p++) tally.lost += lose_at(&its, place_of(calls, (p * all + test_seed() % all) / places), &tally);
-        (void)count_calls(&its, calls, again);
-        assert_memory_equal(again, expected, sizeof expected);
+        (void)count_calls(&its, calls, &again);
+        assert_memory_equal(&again, &expected, sizeof expected);
         print_message("%s: %d of %d places: %d untouched, %d undefined, %d found out by the next call\n", its.name, (int)places, (int)all,
                       (int)tally.untouched, (int)tally.undefined, (int)tally.unnoticed);
         /* how the threads meet changes a few calls */
@@ -228,6 +269,9 @@ static void a_device_that_is_lost_is_named_and_so_is_what_it_leaves_undefined(vo
         tally = (struct tally){0};
         assert_true(lose_in_the_updates(&its, calls, LAST, &tally));
     }
+    print_message("states: %d refused, %d lost with a device, %d as before\n", (int)tally_states[0], (int)tally_states[1],
+                  (int)tally_states[2]);
+    assert_true(tally_states[0] >= 2 * WAYS && tally_states[2] >= WAYS); /* and their steps */
 }
 
 static char cache[] = "/tmp/muster-lost.XXXXXX";
