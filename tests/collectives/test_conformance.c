@@ -23,11 +23,12 @@ enum { SLOW_BUILD = 0 };
 #endif
 
 /* What there must be, counted by hand. Not updating, 51 pairs of reduction and dtype: all_reduce,
- * reduce and both reduce_scatter in place and not, all_reduce_shards. Updates: 3 kinds, 4 dtypes of
- * floats. Of 12 dtypes: 8 kinds in place and not, uneven all_to_all. All of that by 4 algorithms,
- * with 9 counts, on 1 to 9 ranks; and a barrier by each algorithm. */
+ * reduce and both reduce_scatter in place and not, all_reduce_shards. Updates: 4 kinds, 4 dtypes of
+ * floats. Of 12 dtypes: 8 kinds in place and not, uneven all_to_all. Forms that begin: of 20 pairs
+ * of reduction and float all_reduce and reduce_scatter, of 4 floats all_gather, in place and not.
+ * All of that by 4 algorithms, with 9 counts, on 1 to 9 ranks; and a barrier by each algorithm. */
 enum {
-    EACH_COUNT = 9 * ORACLE_REDUCTIONS + 3 * 4 + (2 * 8 + 1) * 12,
+    EACH_COUNT = 9 * ORACLE_REDUCTIONS + 4 * 4 + (2 * 8 + 1) * 12 + 2 * 2 * 20 + 2 * 4,
     ALL_CASES = 9 * 4 * (EACH_COUNT * 9 + 1),
     SMALLER_CASES = 9 * 4 * (EACH_COUNT * 7 + 1),
     LARGE_CASES = 9 * 4 * EACH_COUNT, /* of 65537 elements */
@@ -37,7 +38,7 @@ enum {
     SMALLER_ROOTS = 36 * 4 * 7 * 2 * (ORACLE_REDUCTIONS + 5 * 12),
     /* two fields with a value each, that occur together in some case; the largest count does not
      * run on 4 to 9 ranks in slow builds */
-    PAIRS = 1469,
+    PAIRS = 1604,
     LARGEST_PAIRS = 6
 };
 

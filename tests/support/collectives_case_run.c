@@ -71,6 +71,7 @@ static void set_counts(case_run *s) {
         s->input_count = root ? count : -1;
         break;
     case CASE_ALL_GATHER:
+    case CASE_ALL_GATHER_BEGIN:
     case CASE_ALL_GATHER_UNEVEN:
         s->input_count = part(c, s->rank), s->output_count = total(c);
         break;
@@ -83,6 +84,7 @@ static void set_counts(case_run *s) {
         s->input_count = root ? total(c) : -1, s->output_count = part(c, s->rank);
         break;
     case CASE_REDUCE_SCATTER:
+    case CASE_REDUCE_SCATTER_BEGIN:
     case CASE_REDUCE_SCATTER_UNEVEN:
         s->input_count = total(c), s->output_count = part(c, s->rank);
         break;
@@ -210,14 +212,43 @@ static muster_status store_sums(void *context, muster_worker *worker, const mst_
     return muster_copy(worker, from, to);
 }
 
+/* The sums of the phase that begins are written over the gradients, which are the case's input: a
+ * copy of them. */
+static muster_status apply_begun(muster_worker *worker, muster_communicator *communicator, mst_apply_request request) {
+    const muster_tensor input = request.gradients;
+    const int64_t mark = muster_worker_scratch_mark(worker);
+    mst_apply_request sums = request;
+    sums.function = NULL;
+    sums.gradients = request.gradients = muster_worker_scratch(worker, input.dtype, 1, input.shape);
+    MUSTER_TRY(muster_copy(worker, input, sums.gradients));
+    MUSTER_TRY(mst_worker_apply_sum_begin(worker, communicator, &sums, MST_APPLY_ALL_BUCKETS));
+    MUSTER_TRY(mst_worker_exchange_end(worker));
+    MUSTER_TRY(mst_worker_apply_finish(worker, communicator, &request));
+    return muster_worker_scratch_release(worker, mark);
+}
+
 /* The output as two parameters. */
-static muster_status apply(muster_worker *worker, muster_communicator *communicator, muster_tensor gradients, muster_tensor output) {
+static muster_status apply(muster_worker *worker, muster_communicator *communicator, muster_tensor gradients, muster_tensor output,
+                           bool begins) {
     const int64_t count = muster_tensor_count(output), first = count / 3, element = muster_dtype_size(output.dtype);
     char *memory = muster_tensor_address(output);
     const mst_apply_segment segments[] = {{.count = first, .parameter = memory},
                                           {.offset = first, .count = count - first, .parameter = memory + first * element}};
     const mst_apply_request request = {.gradients = gradients, .segments = segments, .segment_count = 2, .function = store_sums};
-    return mst_worker_all_reduce_apply(worker, communicator, &request);
+    return begins ? apply_begun(worker, communicator, request) : mst_worker_all_reduce_apply(worker, communicator, &request);
+}
+
+/* The device works on it beside what the worker issues next; the check comes behind the end. */
+static muster_status enter_begun(const case_member *member, const case_run *s, muster_tensor input, muster_tensor output) {
+    muster_communicator *communicator = member->batch->communicators[s->c->algorithm];
+    muster_worker *w = member->worker;
+    if (s->c->kind == CASE_ALL_REDUCE_BEGIN)
+        MUSTER_TRY(mst_worker_all_reduce_begin(w, communicator, s->c->op, input, output));
+    else if (s->c->kind == CASE_ALL_GATHER_BEGIN)
+        MUSTER_TRY(mst_worker_all_gather_begin(w, communicator, input, output));
+    else
+        MUSTER_TRY(mst_worker_reduce_scatter_begin(w, communicator, s->c->op, input, output));
+    return mst_worker_exchange_end(w);
 }
 
 static muster_status enter(const case_member *member, const case_run *s, muster_tensor input, muster_tensor output) {
@@ -233,7 +264,8 @@ static muster_status enter(const case_member *member, const case_run *s, muster_
     case CASE_ALL_REDUCE_MOMENTUM:
         return step(member, s, communicator, input, output);
     case CASE_ALL_REDUCE_APPLY:
-        return apply(w, communicator, input, output);
+    case CASE_ALL_REDUCE_APPLY_BEGIN:
+        return apply(w, communicator, input, output, s->c->kind == CASE_ALL_REDUCE_APPLY_BEGIN);
     case CASE_REDUCE:
         return muster_worker_reduce(w, communicator, s->c->op, s->root, input, output);
     case CASE_BROADCAST:
@@ -252,6 +284,10 @@ static muster_status enter(const case_member *member, const case_run *s, muster_
         return muster_worker_reduce_scatter(w, communicator, s->c->op, input, output);
     case CASE_ALL_TO_ALL:
         return muster_worker_all_to_all(w, communicator, input, output);
+    case CASE_ALL_REDUCE_BEGIN:
+    case CASE_ALL_GATHER_BEGIN:
+    case CASE_REDUCE_SCATTER_BEGIN:
+        return enter_begun(member, s, input, output);
     default:
         return exchange_uneven(member, s, communicator, input, output);
     }
@@ -308,8 +344,10 @@ static muster_status check_values(const case_member *member, const case_run *s) 
     if (count < 0) return MUSTER_OK;
     switch (s->c->kind) {
     case CASE_ALL_REDUCE:
+    case CASE_ALL_REDUCE_BEGIN:
     case CASE_ALL_REDUCE_SHARDS:
     case CASE_ALL_REDUCE_APPLY:
+    case CASE_ALL_REDUCE_APPLY_BEGIN:
     case CASE_REDUCE:
         return same(member, s, 0, b->combined, 0, count);
     case CASE_ALL_REDUCE_AXPY:
@@ -322,6 +360,7 @@ static muster_status check_values(const case_member *member, const case_run *s) 
     case CASE_SCATTER_UNEVEN:
         return same(member, s, 0, b->vectors[s->root], offset, count);
     case CASE_REDUCE_SCATTER:
+    case CASE_REDUCE_SCATTER_BEGIN:
     case CASE_REDUCE_SCATTER_UNEVEN:
         return same(member, s, 0, b->combined, offset, count);
     case CASE_ALL_TO_ALL:
@@ -411,7 +450,8 @@ static void expect_server(const case_run *s, const char **transport, const char 
     if (gpus && name && !named_algorithm && case_available(c, name)) *transport = name;
     if (!*algorithm || strcmp(name, "inline") != 0) return;
     /* where each rank keeps states for a part of its own, every rank does not compute everything */
-    const bool own_part = c->kind == CASE_ALL_REDUCE_APPLY || (!on_host && c->kind == CASE_ALL_REDUCE_MOMENTUM);
+    const bool applies = c->kind == CASE_ALL_REDUCE_APPLY || c->kind == CASE_ALL_REDUCE_APPLY_BEGIN;
+    const bool own_part = applies || (!on_host && c->kind == CASE_ALL_REDUCE_MOMENTUM);
     if (!fits_slot(s) || own_part) *algorithm = "direct";
 }
 

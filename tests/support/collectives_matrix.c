@@ -8,10 +8,29 @@
 #include <string.h>
 
 static const char *const kind_names[CASE_KINDS] = {
-    "all_reduce",    "all_reduce_shards", "all_reduce_axpy", "all_reduce_momentum", "all_reduce_apply",
-    "reduce",        "broadcast",         "all_gather",      "uneven all_gather",   "gather",
-    "uneven gather", "scatter",           "uneven scatter",  "reduce_scatter",      "uneven reduce_scatter",
-    "all_to_all",    "uneven all_to_all", "barrier"};
+    [CASE_ALL_REDUCE] = "all_reduce",
+    [CASE_ALL_REDUCE_BEGIN] = "begun all_reduce",
+    [CASE_ALL_REDUCE_SHARDS] = "all_reduce_shards",
+    [CASE_ALL_REDUCE_AXPY] = "all_reduce_axpy",
+    [CASE_ALL_REDUCE_MOMENTUM] = "all_reduce_momentum",
+    [CASE_ALL_REDUCE_APPLY] = "all_reduce_apply",
+    [CASE_ALL_REDUCE_APPLY_BEGIN] = "begun all_reduce_apply",
+    [CASE_REDUCE] = "reduce",
+    [CASE_BROADCAST] = "broadcast",
+    [CASE_ALL_GATHER] = "all_gather",
+    [CASE_ALL_GATHER_BEGIN] = "begun all_gather",
+    [CASE_ALL_GATHER_UNEVEN] = "uneven all_gather",
+    [CASE_GATHER] = "gather",
+    [CASE_GATHER_UNEVEN] = "uneven gather",
+    [CASE_SCATTER] = "scatter",
+    [CASE_SCATTER_UNEVEN] = "uneven scatter",
+    [CASE_REDUCE_SCATTER] = "reduce_scatter",
+    [CASE_REDUCE_SCATTER_BEGIN] = "begun reduce_scatter",
+    [CASE_REDUCE_SCATTER_UNEVEN] = "uneven reduce_scatter",
+    [CASE_ALL_TO_ALL] = "all_to_all",
+    [CASE_ALL_TO_ALL_UNEVEN] = "uneven all_to_all",
+    [CASE_BARRIER] = "barrier",
+};
 
 const char *case_algorithm(int index) {
     static const char *const names[CASE_ALGORITHMS] = {"reference", "inline", "direct", NULL}, *const of_gpus[CASE_ALGORITHMS] = {
@@ -36,20 +55,26 @@ int64_t case_count(const matrix_case *c) {
 }
 
 bool case_reduces(const matrix_case *c) {
-    return c->kind <= CASE_REDUCE || c->kind == CASE_REDUCE_SCATTER || c->kind == CASE_REDUCE_SCATTER_UNEVEN;
+    return c->kind <= CASE_REDUCE || (c->kind >= CASE_REDUCE_SCATTER && c->kind <= CASE_REDUCE_SCATTER_UNEVEN);
 }
 
 bool case_rooted(const matrix_case *c) {
     return c->kind == CASE_REDUCE || c->kind == CASE_BROADCAST || (c->kind >= CASE_GATHER && c->kind <= CASE_SCATTER_UNEVEN);
 }
 
-bool case_updates(const matrix_case *c) { return c->kind >= CASE_ALL_REDUCE_AXPY && c->kind <= CASE_ALL_REDUCE_APPLY; }
+bool case_updates(const matrix_case *c) { return c->kind >= CASE_ALL_REDUCE_AXPY && c->kind <= CASE_ALL_REDUCE_APPLY_BEGIN; }
 
 static bool has_place(const matrix_case *c) {
     return c->kind != CASE_ALL_REDUCE_SHARDS && !case_updates(c) && c->kind != CASE_ALL_TO_ALL_UNEVEN && c->kind != CASE_BARRIER;
 }
 
+/* A form that only begins enters the collective itself, so floats stand for all dtypes. */
+static bool begins(const matrix_case *c) {
+    return c->kind == CASE_ALL_REDUCE_BEGIN || c->kind == CASE_ALL_GATHER_BEGIN || c->kind == CASE_REDUCE_SCATTER_BEGIN;
+}
+
 static bool occurs(const matrix_case *c) {
+    if (begins(c) && c->dtype > MUSTER_F64) return false;
     if (c->in_place && !has_place(c)) return false;
     if (c->devices == CASE_MIXED && c->ranks == 1) return false;
     if (c->kind == CASE_BARRIER) return c->dtype == MUSTER_BOOL && c->op == MUSTER_MAX && c->count == 0;
@@ -98,7 +123,7 @@ matrix_case *case_all(int64_t *count) { return enumerate(1, false, count); }
 
 /* ---- pairs ---- */
 
-enum { VALUES = 64 };
+enum { VALUES = 128 };
 typedef struct pairs {
     bool open[VALUES][VALUES]; /* occur in some case, and in no chosen one yet */
     int64_t left;

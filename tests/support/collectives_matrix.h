@@ -7,19 +7,23 @@
 
 typedef enum {
     CASE_ALL_REDUCE,
+    CASE_ALL_REDUCE_BEGIN, /* as the other forms that only begin: then the end */
     CASE_ALL_REDUCE_SHARDS,
     CASE_ALL_REDUCE_AXPY,
     CASE_ALL_REDUCE_MOMENTUM,
-    CASE_ALL_REDUCE_APPLY, /* a rule that stores the sums */
+    CASE_ALL_REDUCE_APPLY,       /* a rule that stores the sums */
+    CASE_ALL_REDUCE_APPLY_BEGIN, /* the same in two phases, the first of which begins */
     CASE_REDUCE,
     CASE_BROADCAST,
     CASE_ALL_GATHER,
+    CASE_ALL_GATHER_BEGIN,
     CASE_ALL_GATHER_UNEVEN,
     CASE_GATHER,
     CASE_GATHER_UNEVEN,
     CASE_SCATTER,
     CASE_SCATTER_UNEVEN,
     CASE_REDUCE_SCATTER,
+    CASE_REDUCE_SCATTER_BEGIN,
     CASE_REDUCE_SCATTER_UNEVEN,
     CASE_ALL_TO_ALL,
     CASE_ALL_TO_ALL_UNEVEN,
