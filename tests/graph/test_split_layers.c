@@ -3,8 +3,10 @@
  * layers exchange activations in place of gradients, and compute what one device does. The
  * widths and the batch are an eighth of AlexNet's, unless the full tests are asked for. */
 #include "base_seed.h"
+#include "communicator_impl.h"
 #include "graph_fixture.h"
 #include "muster/rule.h"
+#include "runtime_impl.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -230,6 +232,75 @@ static void expect_list(const exchange *list, int32_t expected, int32_t workers,
     if (count != expected) fail_msg("%s, %d workers: expected %d exchanges, received %d: %s", what, workers, expected, count, all);
 }
 
+/* ---- what the workers enter ---- */
+
+/* Elements of the gradients that a worker has entered a pass with, without those of split
+ * parameters, which are its own. */
+static int64_t applied[8];
+static const muster_communicator *observed;
+
+static bool apply_noted(muster_worker *worker, int32_t collective, mst_rendezvous_moment moment, muster_status *status) {
+    const int32_t rank = muster_worker_rank(worker);
+    const mst_member *member = &observed->members[rank];
+    (void)status;
+    if (collective == MST_ALL_REDUCE_APPLY && moment == MST_MOMENT_WRITES)
+        applied[rank] = member->apply[member->apply_tag & 1].layout.count;
+    return false;
+}
+
+static const mst_recorder *recorder_of(const trained *t, int32_t rank) { return &mst_pool_worker(t->runtime->pool, rank)->recorder; }
+
+/* The bytes of a worker's input to each exchange, as its recorder kept them when it entered, from
+ * event `before` on. */
+static int32_t inputs_read(const trained *t, int32_t rank, uint64_t before, char operations[][16], double *bytes) {
+    static mst_recorded events[MST_RECORDER_EVENTS];
+    uint64_t begun;
+    int32_t count = 0;
+    const int64_t read = mst_recorder_read(recorder_of(t, rank), events, MST_RECORDER_EVENTS, &begun);
+    for (int64_t i = 0; i < read; i++) {
+        if (begun - (uint64_t)(read - i) < before || events[i].kind != MST_EVENT_COLLECTIVE) continue;
+        assert_true(count < EXCHANGES);
+        snprintf(operations[count], sizeof operations[count], "%.15s", events[i].name);
+        const bool applies = strcmp(events[i].name, "all_reduce_apply") == 0;
+        bytes[count++] = applies ? (double)applied[rank] * (double)sizeof(float) : (double)events[i].bytes;
+    }
+    return count;
+}
+
+/* What a worker receives in exchange `e`, where inputs[r] are those of each worker: the parts of
+ * the others, or their shares of what it keeps. A sum that all keep is both. */
+static double moved(const char *operation, int32_t workers, int32_t rank, double inputs[][EXCHANGES], int32_t e) {
+    double all = 0;
+    const double whole = inputs[rank][e], others = (double)(workers - 1) / workers;
+    for (int32_t r = 0; r < workers; r++) all += inputs[r][e];
+    if (!strcmp(operation, "all_gather")) return all - whole;
+    if (!strcmp(operation, "reduce_scatter")) return whole * others;
+    if (!strcmp(operation, "all_to_all")) return all / workers * others; /* as much as the others send */
+    return 2 * whole * others;
+}
+
+/* Of a call: the mean over workers, in all exchanges. *count: how many. */
+static double moved_in_a_call(const trained *t, int32_t workers, int32_t *count) {
+    static double inputs[8][EXCHANGES];
+    static char operations[EXCHANGES][16];
+    uint64_t before[8];
+    float loss;
+    double sum = 0;
+    for (int32_t r = 0; r < workers; r++) (void)mst_recorder_read(recorder_of(t, r), NULL, 0, &before[r]);
+    observed = t->runtime->communicator;
+    mst_rendezvous_test_hook = apply_noted;
+    train_call(t, &loss);
+    mst_rendezvous_test_hook = NULL;
+    for (int32_t r = 0; r < workers; r++) {
+        const int32_t found = inputs_read(t, r, before[r], operations, inputs[r]);
+        if (r) assert_int_equal(found, *count);
+        *count = found;
+    }
+    for (int32_t r = 0; r < workers; r++)
+        for (int32_t e = 0; e < *count; e++) sum += moved(operations[e], workers, r, inputs, e);
+    return sum / workers;
+}
+
 /* ---- the tests ---- */
 
 static char *dump_of_step(const char *devices, layout how) {
@@ -255,6 +326,36 @@ static void split_layers_exchange_activations(void **state) {
             const int32_t count = exchanges_of(how, &s, list);
             expect_list(list, count, worker_counts[n], text, layout_names[how]);
             free(text);
+        }
+    assert_int_equal(compared, (LAYOUTS - 1) * COUNTS);
+}
+
+/* The updates of a split layer are exchanged in one collective. What the formulas say is what the
+ * sizes that workers enter say. */
+static void workers_enter_the_exchanges_with_these_bytes(void **state) {
+    const sizes s = sizes_now();
+    int32_t compared = 0;
+    (void)state;
+    for (layout how = COLUMNS; how < LAYOUTS; how++)
+        for (int32_t n = 0; n < COUNTS; n++, compared++) {
+            const int32_t workers = worker_counts[n];
+            exchange list[EXCHANGES];
+            char devices[16];
+            trained t;
+            double expected = 0;
+            int32_t updates = 0, count = 0;
+            snprintf(devices, sizeof devices, "host:%d", (int)workers);
+            train_make(&t, devices, how);
+            const double bytes = moved_in_a_call(&t, workers, &count);
+            train_end(&t);
+            const int32_t all = exchanges_of(how, &s, list);
+            for (int32_t e = 0; e < all; e++) {
+                expected += received(&list[e], workers) * sizeof(float);
+                updates += strcmp(list[e].operation, UPDATE) == 0;
+            }
+            assert_int_equal(count, all - updates + 1);
+            if (fabs(bytes - expected) > 0.5)
+                fail_msg("%s, %d workers: expected %.1f bytes, received %.1f", layout_names[how], (int)workers, expected, bytes);
         }
     assert_int_equal(compared, (LAYOUTS - 1) * COUNTS);
 }
@@ -367,6 +468,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(fc6_receives_what_neon_does),
         cmocka_unit_test(split_layers_exchange_activations),
+        cmocka_unit_test(workers_enter_the_exchanges_with_these_bytes),
         cmocka_unit_test(data_parallel_layers_receive_their_gradients),
         cmocka_unit_test(split_layers_compute_what_one_device_does),
     };
