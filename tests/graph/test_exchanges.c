@@ -3,6 +3,7 @@
  * the loss; and it computes what one device does. */
 #include "base_machine.h"
 #include "base_seed.h"
+#include "base_skip.h"
 #include "graph_fixture.h"
 #include "muster/operator.h"
 
@@ -175,6 +176,24 @@ static void training_computes_what_one_device_does(void **state) {
     assert_int_equal(compared, (LOSSES + loss_step() - 1) / loss_step() * 3 * 3 * (1 + 2 * PARAMETER_ELEMENTS));
 }
 
+/* More workers than a word of 32 bits has digits, and more than there are rows. */
+static void thirty_three_workers_compute_what_one_device_does(void **state) {
+    static const int64_t rows[] = {7, 64};
+    int32_t compared = 0, cases = 0;
+    (void)state;
+    if (on_gpus()) SKIP("the simulated machine has 8 GPUs");
+    for (int32_t l = 0; l < LOSSES; l += test_is_full() ? 1 : 7, cases++) {
+        trained one, many;
+        train_make(&one, "host:1", losses[l]);
+        train_make(&many, "host:33", losses[l]);
+        assert_int_equal(muster_runtime_size(many.runtime), 33);
+        for (int32_t r = 0; r < 2; r++) compared += same_numbers(&one, &many, rows[r], losses[l]);
+        train_end(&one);
+        train_end(&many);
+    }
+    assert_int_equal(compared, cases * 2 * (1 + 2 * PARAMETER_ELEMENTS));
+}
+
 /* An index outside is refused by its worker, and by the call; the next call is right. */
 static void labels_outside_are_refused(void **state) {
     static const char *const devices[] = {"host:1", "host:2", "host:3"};
@@ -270,6 +289,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(training_exchanges_gradients_only),
         cmocka_unit_test(training_computes_what_one_device_does),
+        cmocka_unit_test(thirty_three_workers_compute_what_one_device_does),
         cmocka_unit_test(labels_outside_are_refused),
         cmocka_unit_test(operators_of_the_program_are_computed_whole_or_by_rows),
     };

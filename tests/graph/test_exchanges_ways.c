@@ -2,12 +2,14 @@
  * split between its rows, largest and smallest elements over rows, partial sums that pass through
  * conversions and selections. What is computed is compared with one device. */
 #include "base_machine.h"
+#include "base_skip.h"
 #include "graph_fixture.h"
 #include "muster/rule.h"
 
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 enum { ROWS = 12, COLUMNS = 4, TABLE = 100, VALUES = 512 };
 
@@ -163,6 +165,104 @@ static void the_values_are_those_of_one_device(void **state) {
             for (int32_t r = 0; r < (on_gpus() ? 1 : 3); r++) compare(&savings[i], devices[n], rows[r]);
 }
 
+/* More workers than rows, and than rows of most parameters. */
+static void thirty_three_workers_compute_what_one_device_does(void **state) {
+    (void)state;
+    if (on_gpus()) SKIP("the simulated machine has 8 GPUs");
+    for (int32_t i = 0; i < SAVINGS; i++) compare(&savings[i], "host:33", ROWS);
+}
+
+/* ---- parts of eight axes ---- */
+
+enum { AXES = 8, LONG = 5, EIGHT_ROWS = 7, EIGHT_VALUES = EIGHT_ROWS * 48 * LONG };
+
+typedef struct eight {
+    double w[48 * LONG], y[EIGHT_VALUES];
+    int32_t count, outputs;
+    char *dump;
+} eight;
+
+static double *numbers(int32_t count, int32_t step) {
+    static double values[EIGHT_VALUES];
+    for (int32_t i = 0; i < count; i++) values[i] = number_at((int64_t)step * i);
+    return values;
+}
+
+static int32_t count_elements(const int64_t shape[AXES]) {
+    int32_t count = 1;
+    for (int32_t d = 0; d < AXES; d++) count *= (int32_t)shape[d];
+    return count;
+}
+
+/* A parameter of eight axes, of which `axis` is split and has LONG elements. It meets values by
+ * row, which become parts; or, summed, a product over the rows, whose sum each worker gets a part
+ * of. That output is gathered. */
+static void eight_run(const char *devices, int32_t axis, bool summed, eight *e) {
+    int64_t shape[AXES] = {1, 2, 1, 3, 2, 1, 2, 2}, x_shape[AXES], w_shape[AXES] = {0};
+    shape[axis] = LONG;
+    memcpy(x_shape, shape, sizeof shape);
+    memcpy(w_shape, &shape[summed], sizeof shape - (summed ? sizeof *shape : 0));
+    if (summed) w_shape[AXES - 1] = 1;
+    x_shape[0] = MUSTER_ROWS;
+    muster_runtime *runtime = graph_runtime(devices);
+    muster_variable *variable;
+    muster_graph *graph;
+    muster_function *function;
+    muster_graph_options options;
+    muster_expr *gradient;
+    e->count = count_elements(w_shape);
+    assert_ok(muster_variable_create(runtime, "w", muster_tensor_make(MUSTER_F64, numbers(e->count, 1), AXES, w_shape), &variable));
+    assert_ok(muster_graph_create(runtime, "eight", &graph));
+    (void)muster_graph_input(graph, "x", MUSTER_F64, AXES, x_shape, MUSTER_SCATTER);
+    (void)muster_graph_input(graph, "t", MUSTER_F64, MUSTER_SHAPE(MUSTER_ROWS, 1), MUSTER_SCATTER);
+    muster_expr *w = muster_graph_parameter(graph, variable);
+    assert_ok(muster_graph_split(w, summed ? axis - 1 : axis));
+    muster_expr *y = muster_expr_parse(graph, summed ? "tanh(einsum(x, t, subscripts=\"rabcdefg,ri->abcdefgi\") * w)" : "tanh(x * w)");
+    assert_ok(muster_gradient(APPLY(graph, "mean", APPLY(graph, "square", y)), &w, 1, &gradient));
+    assert_ok(muster_graph_minimise(graph, &w, &gradient, 1, MUSTER_SGD, NULL));
+    assert_ok(muster_graph_output(graph, "y", y, MUSTER_AUTO));
+    muster_graph_options_init(&options);
+    options.rows = EIGHT_ROWS;
+    options.unfused = on_gpus();
+    assert_ok(muster_graph_compile(graph, &options, &function));
+    assert_ok(muster_graph_destroy(graph));
+    double t[EIGHT_ROWS] = {1, -0.5, 0.25, 2, 0.125, -1, 0.75};
+    x_shape[0] = EIGHT_ROWS;
+    e->outputs = (summed ? 1 : EIGHT_ROWS) * e->count;
+    const muster_tensor in[] = {muster_tensor_make(MUSTER_F64, numbers(count_elements(x_shape), 3), AXES, x_shape),
+                                muster_f64(t, EIGHT_ROWS, 1)};
+    const muster_tensor out = muster_tensor_make(MUSTER_F64, e->y, AXES, summed ? w_shape : x_shape);
+    for (int32_t step = 0; step < 2; step++) assert_ok(muster_function_call(function, in, 2, &out, 1, NULL));
+    assert_ok(muster_variable_get_whole(variable, muster_tensor_make(MUSTER_F64, e->w, AXES, w_shape)));
+    e->dump = graph_dump_text(function);
+    assert_ok(muster_runtime_close(runtime));
+}
+
+static void parts_of_eight_axes_are_exchanged(void **state) {
+    static eight one, many;
+    static const char *const devices[] = {"host:2", "host:3", "host:8"};
+    int32_t cases = 0, gathered = 0, scattered = 0, exchanged = 0;
+    (void)state;
+    for (int32_t axis = 1; axis < AXES; axis++)
+        for (int32_t n = 0; n < (on_gpus() ? 1 : 3); n++)
+            for (int32_t summed = 0; summed < 2; summed++, cases++) {
+                eight_run("host:1", axis, summed != 0, &one);
+                eight_run(devices[n], axis, summed != 0, &many);
+                gathered += count_of(many.dump, "all_gather") > 0;
+                scattered += count_of(many.dump, "reduce_scatter") > 0;
+                exchanged += count_of(many.dump, "all_to_all") > 0;
+                assert_int_equal(one.count, many.count);
+                for (int32_t i = 0; i < one.count; i++) assert_true(fabs(one.w[i] - many.w[i]) <= 1e-11);
+                for (int32_t i = 0; i < one.outputs; i++) assert_true(fabs(one.y[i] - many.y[i]) <= 1e-11);
+                free(one.dump);
+                free(many.dump);
+            }
+    assert_int_equal(cases, (AXES - 1) * (on_gpus() ? 1 : 3) * 2);
+    if (gathered < cases / 2 || scattered < cases / 3 || exchanged < cases / 2)
+        fail_msg("of %d cases %d gather, %d reduce and scatter, %d exchange parts", (int)cases, (int)gathered, (int)scattered,
+                 (int)exchanged);
+}
+
 /* ---- equal elements, and NaN, on several devices ---- */
 
 /* Of a column of all rows the first of the equal ones, or the first NaN, has the gradient. */
@@ -244,6 +344,8 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(exchanges_are_saved),
         cmocka_unit_test(the_values_are_those_of_one_device),
+        cmocka_unit_test(thirty_three_workers_compute_what_one_device_does),
+        cmocka_unit_test(parts_of_eight_axes_are_exchanged),
         cmocka_unit_test(the_first_of_equals_has_the_gradient),
         cmocka_unit_test(indices_outside_are_refused),
     };
