@@ -3,12 +3,10 @@
 
 #include "environment_impl.h"
 
-#include <sched.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 /* A number in decimal digits; 0: not set, or something else. */
 static int32_t launcher_number(const char *variable) {
@@ -20,12 +18,12 @@ static int32_t launcher_number(const char *variable) {
 
 /* The innermost launcher comes first: mpirun may itself have been started by srun. */
 static const struct launcher_row {
-    const char *processes, *also, *locals, *family;
+    const char *processes, *also, *family;
 } launcher_rows[] = {
-    {"OMPI_COMM_WORLD_SIZE", NULL, "OMPI_COMM_WORLD_LOCAL_SIZE", "openmpi"},
-    {"PMI_SIZE", NULL, "MPI_LOCALNRANKS", "mpich"},
-    {"SLURM_STEP_NUM_TASKS", "SLURM_PROCID", NULL, NULL},
-    {"MPI_LOCALNRANKS", NULL, "MPI_LOCALNRANKS", "mpich"},
+    {"OMPI_COMM_WORLD_SIZE", NULL, "openmpi"},
+    {"PMI_SIZE", NULL, "mpich"},
+    {"SLURM_STEP_NUM_TASKS", "SLURM_PROCID", NULL},
+    {"MPI_LOCALNRANKS", NULL, "mpich"},
 };
 
 /* Slurm's PMIx starts Open MPI; MPICH would be started by PMI. */
@@ -38,10 +36,7 @@ mpi_launch mpi_launch_find(void) {
         const struct launcher_row *row = &launcher_rows[i];
         const int32_t processes = launcher_number(row->processes);
         if (!processes || (row->also && !mst_environment_get(row->also))) continue;
-        return (mpi_launch){.processes = processes,
-                            .locals = row->locals ? launcher_number(row->locals) : 0,
-                            .variable = row->processes,
-                            .family = row->family ? row->family : launcher_family()};
+        return (mpi_launch){.processes = processes, .variable = row->processes, .family = row->family ? row->family : launcher_family()};
     }
     return (mpi_launch){.family = launcher_family()};
 }
@@ -80,17 +75,4 @@ void mpi_launch_unasked(const mst_nodes_options *options) {
             "one of %d processes (%s), each with a runtime of its own: MUSTER_NODES=mpi makes them one runtime, MUSTER_NODES=none drops "
             "this line",
             launch.processes, launch.variable);
-}
-
-void mpi_launch_bound(const mst_nodes_options *options) {
-    const mpi_launch launch = mpi_launch_find();
-    cpu_set_t set;
-    const long cpus = sysconf(_SC_NPROCESSORS_ONLN);
-    /* More CPUs than the set has room for: then it has more than one, too. */
-    if (sched_getaffinity(0, sizeof set, &set) != 0 || CPU_COUNT(&set) != 1 || cpus <= (launch.locals > 0 ? launch.locals : 1)) return;
-    mpi_log(
-        options, MUSTER_LOG_WARNING,
-        "this process may run on 1 of the %ld CPUs of its host, and has one device there: the launcher binds it (mpirun --bind-to none, "
-        "srun --cpu-bind=none or --cpus-per-task)",
-        cpus);
 }

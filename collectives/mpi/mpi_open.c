@@ -156,7 +156,6 @@ static muster_status open_wire(const mst_nodes_options *options, mst_wire **wire
     opened->process = table->rank(state);
     opened->processes = processes;
     pthread_mutex_init(&opened->lock, NULL);
-    mpi_launch_bound(options);
     *wire = opened;
     return MUSTER_OK;
 }

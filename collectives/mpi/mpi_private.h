@@ -11,7 +11,6 @@ enum { MPI_PATH = 4096, MPI_WHY = 200 };
 /* What the launcher's variables say. */
 typedef struct mpi_launch {
     int32_t processes;    /* 0: they say nothing */
-    int32_t locals;       /* those on this host; 0: they do not say */
     const char *variable; /* the one that has told the number of processes */
     const char *family;   /* "openmpi", "mpich"; NULL: any MPI */
 } mpi_launch;
@@ -24,8 +23,6 @@ void mpi_log(const mst_nodes_options *options, muster_log_level level, const cha
 /* A line of the log if the program was launched as several processes that nobody has asked to
  * join. */
 void mpi_launch_unasked(const mst_nodes_options *options);
-/* A line of the log if the launcher lets this process run on one CPU of many. */
-void mpi_launch_bound(const mst_nodes_options *options);
 
 /* ---- find.c ---- */
 

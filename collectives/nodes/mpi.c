@@ -1,6 +1,7 @@
 /* The MPI's own collectives, where the wire has them. They move data and fold it as the MPI thinks
  * best: integers have the same bits in any order, sums of floats only where the caller allows any.
- * MPI's maximum and minimum of floats do not promise what becomes of NaN.
+ * MPI's maximum and minimum of floats do not promise what becomes of NaN, and those of unsigned
+ * integers are wrong with MPICH 4.0.2, which compares them as signed ones.
  *
  * An MPI orders the collectives of a communicator by the order of their calls, so only the channel
  * of all processes has them: lane 0 outside of calls, lane 1 inside of them. */
@@ -28,13 +29,23 @@ static int32_t mpi_flows(int32_t size) {
 
 static bool mpi_reduces(const mst_move *move) {
     if (!mpi_types[move->dtype] || !mpi_operations[move->op] || move->scales || move->fold) return false;
+    const bool is_unsigned = move->dtype == MUSTER_U8 || move->dtype == MUSTER_U32 || move->dtype == MUSTER_U64;
+    if (is_unsigned && (move->op == MUSTER_MAX || move->op == MUSTER_MIN)) return false;
     return !mst_dtype_is_float(move->dtype) || (move->any_order && move->op == MUSTER_SUM);
+}
+
+/* The members of a channel are the processes of the wire, in their order. */
+static bool mpi_is_whole(const mst_channel *channel) {
+    if (channel->lane > 1 || channel->size != channel->wire->processes) return false;
+    for (int32_t i = 0; i < channel->size; i++)
+        if (mst_channel_process(channel, i) != i) return false;
+    return true;
 }
 
 static bool mpi_serves(const mst_schedule *schedule, const mst_move *move) {
     const mst_channel *channel = schedule->channel;
     const muster_wire_table *table = channel->wire->table;
-    if (channel->lane > 1 || channel->members || channel->size != channel->wire->processes) return false;
+    if (!mpi_is_whole(channel)) return false;
     int64_t most = move->count;
     switch (move->kind) {
     case MST_MOVE_ALL_REDUCE:
@@ -69,6 +80,7 @@ static int32_t mpi_begin(mst_schedule *schedule) {
     const mst_channel *channel = schedule->channel;
     const mst_wire *wire = channel->wire;
     muster_wire_request *request = schedule->requests;
+    atomic_fetch_add_explicit(&schedule->channel->wire->collectives, 1, memory_order_relaxed);
     const int32_t type = mpi_types[move->dtype] - 1, operation = mpi_operations[move->op] - 1;
     switch (move->kind) {
     case MST_MOVE_ALL_REDUCE:

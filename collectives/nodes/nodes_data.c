@@ -4,8 +4,10 @@
 #include "nodes_data_private.h"
 
 #include "dtype_impl.h"
+#include "hash_impl.h"
 #include "memory_impl.h"
 #include "rounds_private.h"
+#include "ways_private.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -174,6 +176,45 @@ muster_status mst_nodes_broadcast(mst_nodes *nodes, const char *where, int32_t f
         mst_move move = {.kind = MST_MOVE_BROADCAST, .root = from, .count = part, .to = slab};
         MUSTER_TRY(data_move(nodes, where, &move));
         if (from != nodes->process) memcpy((char *)buffer + first, slab, (size_t)part);
+    }
+    return MUSTER_OK;
+}
+
+/* ---- the MPI's own sums ---- */
+
+/* Values of many sizes, so that a sum of three or more depends on their order. */
+static double try_value(int32_t process, int64_t i) {
+    const uint64_t mixed = mst_hash_number(mst_hash_number(MST_HASH_START, process), i);
+    const double magnitude = (double)(mixed >> 8 & 0xfffff) * (double)((uint64_t)1 << (mixed >> 40 & 15));
+    return mixed >> 60 & 1 ? -magnitude : magnitude;
+}
+
+static muster_status try_sum(mst_nodes *nodes, const char *where, muster_dtype dtype, int64_t count, uint64_t *hash) {
+    mst_nodes_data *data = data_of(nodes);
+    const int64_t element = muster_dtype_size(dtype);
+    char *values = data->slabs.memory[0];
+    for (int64_t i = 0; i < count; i++) {
+        const double value = try_value(nodes->process, i);
+        mst_convert(dtype, values + i * element, MUSTER_F64, &value, 1);
+    }
+    mst_move move = {.kind = MST_MOVE_ALL_REDUCE,
+                     .algorithm = MST_MOVE_MPI,
+                     .dtype = dtype,
+                     .op = MUSTER_SUM,
+                     .count = count,
+                     .from = values,
+                     .to = data->slabs.memory[1],
+                     .any_order = true};
+    MUSTER_TRY(data_move(nodes, where, &move));
+    *hash = mst_hash_bytes(*hash, data->slabs.memory[1], count * element);
+    return MUSTER_OK;
+}
+
+muster_status mst_nodes_try_sums(mst_nodes *nodes, const char *where, uint64_t *hash) {
+    static const int64_t bytes[] = {64, 4096, 8192, 32768, 131072};
+    for (size_t i = 0; i < sizeof bytes / sizeof *bytes; i++) {
+        MUSTER_TRY(try_sum(nodes, where, MUSTER_F32, bytes[i] / (int64_t)sizeof(float), hash));
+        MUSTER_TRY(try_sum(nodes, where, MUSTER_F64, bytes[i] / (int64_t)sizeof(double), hash));
     }
     return MUSTER_OK;
 }

@@ -78,11 +78,13 @@ bool mst_nodes_has_order(const mst_rank_span *span) {
 static bool is_chain(const fold *f) { return mst_nodes_is_ordered(f->batch->communicator, f->here); }
 
 static mst_move move_of(const fold *f) {
-    return (mst_move){.kind = MST_MOVE_ALL_REDUCE,
-                      .dtype = f->compute,
-                      .op = f->op == MUSTER_AVG ? MUSTER_SUM : f->op, /* the inputs have their weights already */
-                      .algorithm = is_chain(f) ? MST_MOVE_CHAIN : mst_nodes_move_algorithm(f->batch->communicator),
-                      .count = f->last - f->first};
+    mst_move move = {.kind = MST_MOVE_ALL_REDUCE,
+                     .dtype = f->compute,
+                     .op = f->op == MUSTER_AVG ? MUSTER_SUM : f->op, /* the inputs have their weights already */
+                     .algorithm = is_chain(f) ? MST_MOVE_CHAIN : mst_nodes_move_algorithm(f->batch->communicator),
+                     .count = f->last - f->first};
+    if (f->here->collective != MST_REDUCE) mst_nodes_choose(f->batch, f->view, &move);
+    return move;
 }
 
 /* Of an exchange a process folds one slice, which it sends to nobody before. Where it has one

@@ -24,6 +24,7 @@ typedef struct mst_nodes {
     _Atomic bool lost;                    /* a process has ended: the runtime can only be closed */
     struct mst_rounds *rounds;            /* rounds.c */
     struct mst_slabs *slabs;              /* the memory that the wire reads and writes */
+    struct mst_nodes_ways *ways;          /* which collectives go by the MPI's own (ways.def) */
 } mst_nodes;
 
 static inline int32_t mst_nodes_total(const mst_nodes *nodes) { return nodes->first[nodes->processes]; }
@@ -119,5 +120,13 @@ muster_status mst_nodes_join(mst_nodes *nodes, muster_status status, int32_t ran
                              char **all_names);
 /* Tells the others, waits for them for a bounded time, and frees all. Accepts NULL. */
 void mst_nodes_close(mst_nodes *nodes);
+
+/* Of the file that MUSTER_NODES_TABLE names, what all processes must have equally: its hash, or
+ * that there is none. Returns text. */
+enum { MST_WAYS_TEXT = 48 };
+const char *mst_nodes_ways_text(const mst_nodes *nodes, char text[MST_WAYS_TEXT]);
+/* One line for the description: the rows that apply. Returns its length; 0 where there is no room
+ * for it. */
+size_t mst_nodes_ways_describe(const mst_nodes *nodes, char *text, size_t size);
 
 #endif

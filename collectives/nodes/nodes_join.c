@@ -2,6 +2,7 @@
  * of the devices of all. */
 #include "nodes_data_private.h"
 #include "rounds_private.h"
+#include "ways_private.h"
 
 #include "hash_impl.h"
 #include "memory_impl.h"
@@ -165,6 +166,24 @@ static muster_status gather_names(join *j, muster_status status, int32_t most, c
     return MUSTER_OK;
 }
 
+/* The standard does not demand that an all_reduce of MPI gives all processes the same bits, and we
+ * do. An MPI chooses its algorithm by the size, and an algorithm gives the same bits everywhere, or
+ * does not, whenever it runs: so a few sizes show it. Of a reduce_scatter each process has results
+ * that no other has. */
+static muster_status try_sums(join *j) {
+    mst_nodes *nodes = j->nodes;
+    uint64_t hash = MST_HASH_START;
+    if (!mst_ways_has_all_reduce(nodes)) return MUSTER_OK;
+    MUSTER_TRY(mst_nodes_try_sums(nodes, where, &hash));
+    MUSTER_TRY(arrive(j, MUSTER_OK, NULL, 0, hash));
+    const mst_arrival_header *header = &nodes->rounds->arrival.header;
+    nodes->ways->differ = header->least != header->most;
+    if (nodes->ways->differ && nodes->rounds->log)
+        nodes->rounds->log(nodes->rounds->log_user, MUSTER_LOG_WARNING,
+                           "MPI's own sums of floats have different bits in different processes: Muster's take their place");
+    return MUSTER_OK;
+}
+
 static muster_status run(join *j, muster_status status, int32_t ranks, char **all_names) {
     mst_nodes *nodes = j->nodes;
     join_sizes mine = {ranks, (int32_t)strlen(j->agreement), (int32_t)strlen(j->names), 0};
@@ -175,6 +194,7 @@ static muster_status run(join *j, muster_status status, int32_t ranks, char **al
         if (!j->sizes || !nodes->first) status = mst_out_of_memory("the ranks of the processes", processes * (int64_t)sizeof *j->sizes);
     }
     if (status == MUSTER_OK) status = mst_nodes_data_open(nodes, where);
+    if (status == MUSTER_OK) status = mst_ways_check(nodes, where);
     if (status == MUSTER_OK) mine.wire_bytes = (int32_t)nodes->slabs->bytes;
     MUSTER_TRY(arrive(j, status, &mine, sizeof mine, hash_of(j->agreement)));
     const mst_arrival_header header = nodes->rounds->arrival.header;
@@ -187,6 +207,7 @@ static muster_status run(join *j, muster_status status, int32_t ranks, char **al
     char *all = status == MUSTER_OK ? mst_alloc((size_t)bytes) : NULL;
     if (status == MUSTER_OK && !all) status = mst_out_of_memory("the names of the devices", bytes);
     status = gather_names(j, status, most, all);
+    if (status == MUSTER_OK) status = try_sums(j);
     if (status == MUSTER_OK)
         *all_names = all;
     else

@@ -2,6 +2,7 @@
 #include "mpi/mpi_impl.h"
 #include "nodes_data_private.h"
 #include "rounds_private.h"
+#include "ways_private.h"
 
 #include "clock_impl.h"
 #include "environment_impl.h"
@@ -70,6 +71,7 @@ static muster_status find_hosts(mst_nodes *nodes) {
                            .fail_after_ns = nodes->fail_after_ns};
     muster_status mine = own_host(nodes->wire, name);
     if (mine == MUSTER_OK) mine = read_grace(&rounds->lost_grace_ns);
+    if (mine == MUSTER_OK) mine = mst_ways_open(&nodes->ways);
     char message[MST_MESSAGE_SIZE], sentences[2][MST_MESSAGE_SIZE];
     mst_error_save(message);
     mst_arrival_input input = {.kind = MST_ROUND_OPEN, .status = mine, .rank = -1, .payload = name, .payload_bytes = MST_HOST_TEXT};
@@ -85,7 +87,9 @@ static muster_status find_hosts(mst_nodes *nodes) {
     if (!mst_arrival_matches(&rounds->arrival))
         return mst_error(MUSTER_INVALID_ARGUMENT, "%s: process %d does something else than process %d, which opens its runtime", where,
                          (int)header->kind.most_at, (int)header->kind.least_at);
-    return number_hosts(nodes, (const char(*)[MST_HOST_TEXT])rounds->arrival.all);
+    MUSTER_TRY(number_hosts(nodes, (const char(*)[MST_HOST_TEXT])rounds->arrival.all));
+    mst_ways_fit(nodes);
+    return MUSTER_OK;
 }
 
 /* ---- opening ---- */
@@ -108,6 +112,7 @@ static void free_nodes(mst_nodes *nodes, bool bounded) {
     mst_free(nodes->first);
     mst_free(nodes->host_of);
     mst_free(nodes->host_names);
+    mst_free(nodes->ways);
     mst_free(nodes);
 }
 

@@ -59,6 +59,15 @@ static muster_status begin_move(mst_nodes_state *state, const mst_batch *batch, 
     return mst_nodes_move_begin(state, &buffer->move);
 }
 
+/* What a collective of the MPI has only queued on a network does not travel while the program
+ * computes, and the collective cannot be told to wait for it. An arrival behind the last one, whose
+ * messages are matched, shows that all have all of it. */
+static muster_status leave_mpi(mst_nodes_state *state, const mst_batch *batch) {
+    bool matched;
+    if (state->schedule.algorithm != MST_MOVE_MPI || mst_nodes_one_host(state->span->nodes)) return MUSTER_OK;
+    return mst_nodes_arrive(state, batch->worker, batch->function, NULL, 0, &matched);
+}
+
 static muster_status run_item(mst_nodes_state *state, const mst_batch *batch, int32_t entry) {
     const mst_view view = mst_nodes_view(state, batch, entry);
     if (mst_nodes_ranks_serve(batch, &view)) return mst_nodes_ranks_run(state, batch, &view);
@@ -68,6 +77,7 @@ static muster_status run_item(mst_nodes_state *state, const mst_batch *batch, in
         muster_status status = moves ? begin_move(state, batch, &view, &plan, step - 1) : MUSTER_OK;
         if (step < plan.rounds) plan.fill(batch, &view, step, &state->buffers[step % MST_NODES_BUFFERS]);
         if (moves && status == MUSTER_OK) status = mst_nodes_drive(state, batch->worker, batch->function);
+        if (moves && status == MUSTER_OK && step == plan.rounds) status = leave_mpi(state, batch);
         if (moves) mst_nodes_conclude(state, status);
         MUSTER_TRY(mst_nodes_join_members(batch));
         if (step > 0) plan.drain(batch, &view, step - 1, &state->buffers[(step - 1) % MST_NODES_BUFFERS]);

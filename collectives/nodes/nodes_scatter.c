@@ -80,6 +80,7 @@ static void scatter_move(const mst_batch *batch, const mst_view *view, int64_t r
                               .bytes = buffer->bytes,
                               .from = buffer->from,
                               .to = buffer->to};
+    mst_nodes_choose(batch, view, &buffer->move);
 }
 
 static void scatter_drain(const mst_batch *batch, const mst_view *view, int64_t round, const mst_nodes_buffer *buffer) {

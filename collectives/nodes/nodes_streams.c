@@ -244,10 +244,12 @@ static void stream_move(const mst_batch *batch, const mst_view *view, int64_t ro
                               .send_bytes = buffer->send_bytes,
                               .from = buffer->from,
                               .to = buffer->to};
-    if (here->collective != MST_BROADCAST) return;
-    buffer->move.count = buffer->bytes[root];
-    buffer->move.from = NULL;
-    if (span->here == root) buffer->move.to = buffer->from;
+    if (here->collective == MST_BROADCAST) {
+        buffer->move.count = buffer->bytes[root];
+        buffer->move.from = NULL;
+        if (span->here == root) buffer->move.to = buffer->from;
+    }
+    mst_nodes_choose(batch, view, &buffer->move);
 }
 
 /* A member takes what is for it. */

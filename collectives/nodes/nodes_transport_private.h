@@ -229,6 +229,8 @@ muster_status mst_nodes_ranks_run(mst_nodes_state *state, const mst_batch *batch
  * algorithm of its last move. */
 mst_move_algorithm mst_nodes_move_algorithm(const muster_communicator *communicator);
 const char *mst_nodes_served(const mst_nodes_state *state);
+/* What the table of ways says of a move of this item: *move stays, or is to be the MPI's own. */
+void mst_nodes_choose(const mst_batch *batch, const mst_view *view, mst_move *move);
 /* Begins a move, in slices where the name says so. mst_nodes_moving: what is to be driven then. */
 muster_status mst_nodes_move_begin(mst_nodes_state *state, const mst_move *move);
 mst_machine *mst_nodes_moving(mst_nodes_state *state);

@@ -98,6 +98,10 @@ static mst_progress schedule_progress(mst_machine *machine) {
 
 static int32_t schedule_waits_for(const mst_machine *machine) {
     const mst_schedule *schedule = (const mst_schedule *)machine;
+    const mst_channel *channel = schedule->channel;
+    /* In a collective of the MPI nobody knows whose message is missing. Each answers with the next
+     * one, so that a search comes to the one that does not answer. */
+    if (schedule->running && schedule->row->call) return mst_channel_process(channel, (channel->rank + 1) % channel->size);
     const int32_t member = schedule->running ? mst_flows_wait_for(schedule) : -1;
     return member < 0 ? -1 : mst_channel_process(schedule->channel, member);
 }

@@ -17,6 +17,7 @@ typedef struct mst_wire {
     /* Held for one batch of calls of the table, 50 us at most, and never while something waits. */
     pthread_mutex_t lock;
     _Atomic int64_t sent_bytes, sent_messages; /* for tests and the description */
+    _Atomic int64_t collectives;               /* the MPI's own, begun; for tests */
     /* Frees what the opener has made: the communicator, and MPI itself where Muster initialised it.
      * bounded: other processes may be gone, so nothing waits for them. */
     void (*close)(struct mst_wire *wire, bool bounded);

@@ -24,9 +24,22 @@
  * it is unspecified which one a result carries. MUSTER_AVG gives equal weights, takes float dtypes,
  * and cannot overflow in the sum.
  *  With several processes (muster/nodes.h) ranks and sizes count the workers of all of them. The
- * values of a process are combined in rank order, and then those of the processes in their order:
- * the bits are the same on every rank and in every run, but depend on how the ranks are spread over
- * the processes. In the reproducible mode all are combined in rank order.
+ * values of a process are combined in rank order, and then those of the processes: in their order,
+ * or, where a table of measured sizes says so, by the MPI's own collectives in an order of its own
+ * (the runtime's description has the rows; MUSTER_NODES_TABLE names a file of others). In the
+ * reproducible mode all are combined in rank order. What is promised of the bits of a reduction
+ * over several processes, by the way that it goes:
+ *
+ *   values and way                 the same on     from run to      however the ranks are
+ *                                  every rank      run              spread over processes
+ *   integers; max, min; any way    yes             yes              yes
+ *   floats, reproducible mode      yes             yes              yes
+ *   floats, "naive" and "flat"     yes             yes              yes
+ *   floats, other ways of Muster   yes             yes              no
+ *   sum, avg of f32, f64, the MPI  yes, but for    if the MPI       no
+ *                                  which NaN (*)   does so (**)
+ * (*) Tried when the runtime opens: an MPI that gives its processes different bits does not sum
+ * floats. (**) The standard recommends it, and does not demand it.
  *  The table says who combines the values. The host and p2p support every line, with the same bits.
  *
  *   dtype                  op                over NCCL

@@ -51,8 +51,8 @@ static void log_binding(muster_runtime *runtime, const mst_process_facts *facts)
     if (CPU_COUNT(&facts->cpus) != 1 || online <= runtime->nodes->locals) return;
     char line[240];
     snprintf(line, sizeof line,
-             "the launcher has bound this process to 1 of the %ld CPUs of its host, so that it has 1 worker there; "
-             "mpirun --bind-to none, or srun --cpu-bind=none, gives it more",
+             "this process may run on 1 of the %ld CPUs of its host: the launcher binds it (mpirun --bind-to none, srun --cpu-bind=none or "
+             "--cpus-per-task)",
              online);
     mst_runtime_log(runtime, MUSTER_LOG_WARNING, line);
 }
@@ -161,15 +161,16 @@ static size_t add_backends(const muster_runtime *runtime, char *text, size_t siz
 
 /* What must be equal everywhere. In the reproducible mode the results depend on the machine. */
 static void write_agreement(const muster_runtime *runtime, const muster_runtime_options *options, char *text, size_t size) {
-    char build[MST_BUILD_TEXT], machine[MST_MACHINE_TEXT];
+    char build[MST_BUILD_TEXT], machine[MST_MACHINE_TEXT], ways[MST_WAYS_TEXT];
     const char *algorithm = options->collective_algorithm;
     if (!algorithm) algorithm = mst_environment_get("MUSTER_COLLECTIVE_ALGORITHM");
     mst_build_id(build);
     size_t at = (size_t)snprintf(text, size,
                                  "version=%d.%d.%d\nbuild=%s\nprocesses=%d\nlogical_shards=%d\ncollective_algorithm=%.64s\non_lost=%d\n"
-                                 "MUSTER_CHECK=%d\n",
+                                 "MUSTER_CHECK=%d\nMUSTER_NODES_TABLE=%s\n",
                                  MUSTER_VERSION_MAJOR, MUSTER_VERSION_MINOR, MUSTER_VERSION_PATCH, build, runtime->nodes->processes,
-                                 runtime->logical_shards, algorithm ? algorithm : "", options->on_lost, runtime->checks);
+                                 runtime->logical_shards, algorithm ? algorithm : "", options->on_lost, runtime->checks,
+                                 mst_nodes_ways_text(runtime->nodes, ways));
     if (!runtime->logical_shards) return;
     mst_machine_type(machine);
     at += (size_t)snprintf(text + at, size - at, "machine=%s\nbackends=", machine);

@@ -99,6 +99,7 @@ size_t mst_runtime_nodes_describe(const muster_runtime *runtime, char *text, siz
                                  nodes->processes, nodes->hosts, nodes->hosts == 1 ? "" : "s", nodes->process, host, runtime->first,
                                  runtime->first + runtime->size - 1, runtime->total);
     at += describe_wire(nodes, text + at, size - at);
+    if (!runtime->logical_shards) at += mst_nodes_ways_describe(nodes, text + at, size - at);
     cpu_set_t cpus;
     if (sched_getaffinity(0, sizeof cpus, &cpus) == 0 && CPU_COUNT(&cpus) < (int)sysconf(_SC_NPROCESSORS_ONLN))
         at += (size_t)snprintf(text + at, size - at,

@@ -1,5 +1,5 @@
 """A process that meets an error ends the whole launch, with a status that is not 0, within seconds: error_suite.py NAME FOLDER PROGRAM. NAME is an
-MPI, FOLDER holds the shims, PROGRAM is error_program. The last of 2, 3 and 4 processes aborts, exits without closing, or fails in its body."""
+MPI, FOLDER holds the shims, PROGRAM is error_program. The last of 2, 3 and 4 processes aborts, exits without closing, or fails in its body. And what is said, once, when the launcher binds each process to one CPU of several."""
 import concurrent.futures
 import os
 import re
@@ -49,5 +49,22 @@ def launch(way, processes):
 with concurrent.futures.ThreadPoolExecutor(max_workers=4) as pool:
     results = [pool.submit(launch, way, processes) for way in WAYS for processes in (2, 3, 4)]
 faults = sum(not result.result() for result in results)
+
+
+def binding(bound):
+    """The lines about it, of two processes that are, each on a host of its own, bound to one CPU or not."""
+    command = [mpirun, *options, *"-n 1 env MUSTER_HOSTNAME=a".split(), *bound, program, "well", ":", *"-n 1 env MUSTER_HOSTNAME=b".split(), *bound, program, "well"]
+    done = subprocess.run(command, env=environment, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=2 * SECONDS)
+    lines = [line for line in done.stdout.decode(errors="replace").splitlines() if "CPU" in line]
+    print(f"{' '.join(command)}: exit {done.returncode}, {lines}")
+    return lines if done.returncode == 0 else None
+
+
+if os.cpu_count() > 1 and shutil.which("taskset"):
+    LINE = (f"this process may run on 1 of the {os.cpu_count()} CPUs of its host: the launcher binds it (mpirun --bind-to none, srun --cpu-bind=none or "
+            "--cpus-per-task)")
+    lines = binding(["taskset", "-c", "0"])
+    faults += lines is None or len(lines) != 2 or not all(line.endswith(LINE) for line in lines)
+    faults += binding([]) != []
 print(f"{len(results)} launches, {faults} faults")
 sys.exit(faults != 0 or len(results) != 15)

@@ -142,12 +142,4 @@ for name in mpis:
              "OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
     said = subprocess.run([program, "alone"], env=slurm, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=500, check=False).stdout
     expect(f"(the launcher is that of {text})" in said, f"{name}: srun's processes with {rank} have {text}: {said!r}")
-    if os.cpu_count() > 1 and shutil.which("taskset"):
-        # As if there were two hosts, each with one process, which is bound to one CPU.
-        local = "OMPI_COMM_WORLD_LOCAL_SIZE=1" if name == "openmpi" else "MPI_LOCALNRANKS=1"
-        line = (f"log 3: this process may run on 1 of the {os.cpu_count()} CPUs of its host, and has one device there: the launcher binds it "
-                "(mpirun --bind-to none, srun --cpu-bind=none or --cpus-per-task)")
-        for bound, times in ((["taskset", "-c", "0"], 2), ([], 0)):
-            text = output(*launch, "env", local, *bound, program, "again", MUSTER_NODES="mpi", MUSTER_MPI_SHIM=str(build))
-            expect(text.splitlines().count(line) == times * 3, f"{name}: expected {line!r} {times * 3} times, received {text!r}")
 print(f"{cases} sentences, {len(mpis)} MPIs")

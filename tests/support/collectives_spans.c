@@ -6,6 +6,11 @@
 
 #include <stdio.h>
 
+static void log_open(void *user, muster_log_level level, const char *line) {
+    spans_process *process = user;
+    if (level >= MUSTER_LOG_WARNING && !process->log[0]) snprintf(process->log, sizeof process->log, "%s\n", line);
+}
+
 static void log_nothing(void *user, muster_log_level level, const char *line) { (void)user, (void)level, (void)line; }
 
 static void open_devices(spans_process *process) {
@@ -31,9 +36,9 @@ static muster_status open_pool(spans_process *process) {
     return mst_communicator_create(process->pool, &ways, &process->communicator);
 }
 
-static muster_status open_process(spans_process *process) {
+muster_status spans_process_open(spans_process *process) {
     const mst_nodes_options options = {
-        .warn_after_ns = -1, .fail_after_ns = process->launch->fail_after_ns, .on_lost = 1, .log = log_nothing};
+        .warn_after_ns = -1, .fail_after_ns = process->launch->fail_after_ns, .on_lost = 1, .log = log_open, .log_user = process};
     char *names;
     MUSTER_TRY(mst_nodes_open(&options, &process->nodes));
     open_devices(process);
@@ -49,7 +54,7 @@ static void join(const spans_process *process) { wire_launch_join(process->launc
 static void *open_main(void *context) {
     spans_process *process = context;
     join(process);
-    process->status = open_process(process);
+    process->status = spans_process_open(process);
     mst_error_save(process->message);
     return NULL;
 }
@@ -67,25 +72,32 @@ static muster_status run_task(spans_process *process) {
     return mst_nodes_end(process->nodes, &round);
 }
 
+muster_status spans_process_run(spans_process *process) {
+    MUSTER_TRY(mst_pool_enter(process->pool, "test", 0));
+    const muster_status status = run_task(process);
+    mst_pool_leave(process->pool);
+    return status;
+}
+
 static void *run_main(void *context) {
     spans_process *process = context;
     join(process);
-    process->status = mst_pool_enter(process->pool, "test", 0);
-    if (process->status == MUSTER_OK) {
-        process->status = run_task(process);
-        mst_error_save(process->message);
-        mst_pool_leave(process->pool);
-    }
+    process->status = spans_process_run(process);
+    mst_error_save(process->message);
     return NULL;
+}
+
+void spans_process_close(spans_process *process) {
+    mst_communicator_destroy(process->communicator);
+    if (process->pool) mst_pool_destroy(process->pool);
+    for (int32_t r = process->count - 1; r >= 0; r--) process->devices[r]->table->close(process->devices[r]);
+    mst_nodes_close(process->nodes);
 }
 
 static void *close_main(void *context) {
     spans_process *process = context;
     join(process);
-    mst_communicator_destroy(process->communicator);
-    if (process->pool) mst_pool_destroy(process->pool);
-    for (int32_t r = process->count - 1; r >= 0; r--) process->devices[r]->table->close(process->devices[r]);
-    mst_nodes_close(process->nodes);
+    spans_process_close(process);
     return NULL;
 }
 
@@ -116,7 +128,9 @@ muster_status spans_try_open(spans_launch *launch, const spans_options *options)
         wire_launch_create(&(wire_launch_options){.processes = options->processes,
                                                   .processes_per_host = options->processes_per_host ? options->processes_per_host : 1,
                                                   .hosts = options->hosts,
-                                                  .seed = options->seed});
+                                                  .seed = options->seed,
+                                                  .different_bits = options->different_bits,
+                                                  .stalled = options->stalled_collective});
     assert_non_null(launch->wire);
     for (int32_t p = 0; p < options->processes; p++) {
         launch->process[p].launch = launch;

@@ -22,6 +22,7 @@ typedef struct spans_process {
     pthread_t thread;
     mst_task task;
     void *argument;
+    char log[256]; /* the first line of the opening, if any, that is a warning */
 } spans_process;
 
 struct spans_launch {
@@ -43,7 +44,9 @@ typedef struct spans_options {
     int32_t processes_per_host;
     const char *hosts; /* instead of it, as in wire_launch_options */
     uint64_t seed;
-    bool fixed_order; /* as in the reproducible mode */
+    bool fixed_order;           /* as in the reproducible mode */
+    bool different_bits;        /* as in wire_launch_options */
+    int64_t stalled_collective; /* wire_launch_options.stalled */
 } spans_options;
 
 /* Processes p with equal p / processes_per_host share a host; 0: each has its own, "host0", "host1"
@@ -54,6 +57,12 @@ void spans_open(spans_launch *launch, const spans_options *options);
  * status that is not OK. */
 muster_status spans_run(spans_launch *launch, mst_task task, void *argument);
 void spans_close(spans_launch *launch);
+/* The same for one process, in the calling thread, which is a process of a launch: with
+ * mst_wire_test_open NULL of one by MPI. `launch`, with its deadline, and `count` are set; for
+ * `run` also `task` and `argument`. */
+muster_status spans_process_open(spans_process *process);
+muster_status spans_process_run(spans_process *process);
+void spans_process_close(spans_process *process);
 /* The bytes that all processes have sent so far. */
 int64_t spans_sent_bytes(const spans_launch *launch);
 /* The public rank of a worker, and the number of all. */

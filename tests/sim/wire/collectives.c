@@ -63,6 +63,7 @@ int32_t wire_collective_enter(muster_wire *wire, wire_collective_kind kind, cons
     collective->parts[wire->rank].request = request;
     if (differs) collective->parts[wire->rank].type = -1;
     if (++collective->entered < comm->size) return MUSTER_WIRE_OK;
+    if (wire->collectives == launch->options.stalled) return MUSTER_WIRE_OK;
     const char *error = wire_collective_do(launch, comm, collective);
     for (int32_t i = 0; i < comm->size; i++) {
         wire_request *ended = collective->parts[i].request;
@@ -107,6 +108,7 @@ static const char *collective_do_reduction(wire_launch *launch, const wire_comm 
     for (int32_t i = 0; i < comm->size; i++) {
         const int64_t length = scattered ? parts[0].counts[i] : count;
         if (length) memcpy(parts[i].to, sum + (scattered ? offset * size : 0), (size_t)(length * size));
+        if (length && launch->options.different_bits && !scattered && i == 1 && parts[0].type >= MUSTER_WIRE_F32) *(char *)parts[i].to ^= 1;
         offset += length;
     }
     wire_free(launch, sum, (size_t)(count * size));

@@ -29,6 +29,8 @@ typedef struct wire_launch_options {
      * 0 and 2 on host0, and process 1 on host1. Kept by the caller. NULL: none. */
     const char *hosts;
     bool no_collectives;  /* the MPI's own collectives are NULL */
+    bool different_bits;  /* an all_reduce of floats gives process 1 another last bit */
+    int64_t stalled;      /* this collective of a communicator, counted from 1, does not end; 0: none */
     bool fault_tolerance; /* revoke and lost exist, and a process that has ended is noticed */
     /* As an MPI without a thread of its own: what was sent leaves the sender only when the sender
      * calls the table again, after the call that said that the send is done. */

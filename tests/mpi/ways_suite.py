@@ -1,0 +1,74 @@
+"""Collectives by an MPI's own, as a file says: ways_suite.py NAME FOLDER PROGRAM ERRORS. NAME is an MPI, FOLDER holds the shims, PROGRAM is
+ways_program, ERRORS is error_program. 2 processes, with --full also 3 and 4."""
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+
+name, folder, program, errors = sys.argv[1:5]
+full = os.environ.get("MUSTER_TEST_FULL")
+mpirun = shutil.which(f"mpirun.{name}") or shutil.which("mpirun")
+options = ["--mca", "pml", "ob1", "--mca", "btl", "self,vader", "--oversubscribe", "--bind-to", "none"] if name == "openmpi" else []
+TEXT = {"openmpi": "Open MPI", "mpich": "MPICH"}
+ALL = "".join(f'MST_NODES_WAY(mpi, "{TEXT[name]}", one_host, {collective}, 0, 0, 1, 1000)\n' for collective in "all_reduce reduce_scatter broadcast all_gather".split())
+NONE = ALL.replace("(mpi, ", "(own, ")
+OTHER = f'MST_NODES_WAY(mpi, "any", several_hosts, all_reduce, 0, 0, 1, 1000)\nMST_NODES_WAY(mpi, "{TEXT["mpich" if name == "openmpi" else "openmpi"]}", one_host, all_reduce, 0, 0, 1, 1000)\n'
+CASES = 1784 + 22
+launches = 0
+
+
+def expect(condition, what):
+    if not condition:
+        sys.exit(f"FAILED: {what}")
+
+
+def run(table, *parts):
+    """(exit code, output) of a launch; parts: (processes, command, table of these processes, if another one)."""
+    global launches
+    launches += 1
+    environment = {key: value for key, value in os.environ.items() if not key.startswith(("MUSTER_", "OMPI_", "PMI", "SLURM_", "MPI"))}
+    environment.update(OMPI_ALLOW_RUN_AS_ROOT="1", OMPI_ALLOW_RUN_AS_ROOT_CONFIRM="1", MUSTER_CACHE_DIR="off", MUSTER_MPI_SHIM=folder, MUSTER_NODES="mpi")
+    with tempfile.TemporaryDirectory() as tables:
+        command = [mpirun, *options]
+        for number, (processes, words, other) in enumerate(parts):
+            path = f"{tables}/{number}"
+            with open(path, "w") as file:
+                file.write(table if other is None else other)
+            command += [":"] if number else []
+            command += ["-n", str(processes), "env", f"MUSTER_NODES_TABLE={path}", *words]
+        done = subprocess.run(command, env=environment, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=600)
+    output = done.stdout.decode(errors="replace")
+    print(f"== {' '.join(command)}: exit {done.returncode}\n{output}", flush=True)
+    return done.returncode, output
+
+
+def counts(table, processes, ranks):
+    """The collectives of the MPI in each process, the same in all; and what the description says."""
+    code, output = run(table, (processes, (program, str(ranks)), None))
+    found = re.findall(rf"process \d of {processes}: {CASES} cases of {ranks}, (\d+) collectives of the MPI at open and (\d+) then; (.*)", output)
+    expect(code == 0 and len(found) == processes and len(set((at_open, then) for at_open, then, _ in found)) == 1, "the same count in all processes")
+    return int(found[0][0]), int(found[0][1]), found[0][2]
+
+
+layouts = [(2, 1)] + ([(2, 2), (3, 1), (4, 1)] if full else [])
+for processes, ranks in layouts:
+    at_open, then, text = counts(ALL, processes, ranks)
+    expect(at_open == 10, "what the open tries")
+    # test_nodes_ways.c counts them for 2 processes; with more the pieces of some are smaller
+    expect(then == 41 + 20 + 5 + 14 + 8 + (30 if ranks == 1 else 24) if processes == 2 else then > 90, "by the MPI")
+    expect("collectives of the MPI itself: all_reduce of at least 0 bytes by it, reduce_scatter of" in text and "(4 of the file" in text, "the description")
+    if full:
+        expect(counts(NONE, processes, ranks)[:2] == (0, 0), "by Muster")
+expect(counts(OTHER, 2, 1)[:2] == (0, 0), "rows of another MPI and of several hosts")
+
+# ---- processes with different files ----
+code, output = run(ALL, (1, (errors, "well"), None), (1, (errors, "well"), NONE))
+expect(code != 0, "refused")
+sentence = r"muster_runtime_open: MUSTER_NODES_TABLE: expected the same in all processes, received 'a file with hash [0-9a-f]{16}' in process 0 \(host \S+\) and 'a file with hash [0-9a-f]{16}' in process 1 \(host \S+\)"
+expect(1 <= len(re.findall(sentence, output)) <= 2, "the sentence")
+code, output = run(ALL, (2, (errors, "well"), None))
+expect(code == 0, "equal files are accepted")
+print(f"{launches} launches")
+expect(launches == 4 + (2 * len(layouts) - 1 if full else 0), "the number of launches")
