@@ -1,5 +1,6 @@
 #include "code_impl.h"
 #include "environment_impl.h"
+#include "nn_impl.h"
 #include "nodes_private.h"
 #include "ops_impl.h"
 #include "options_impl.h"
@@ -132,6 +133,7 @@ static muster_status open_listed(muster_runtime *runtime, const muster_runtime_o
 static muster_status open_devices(muster_runtime *runtime, const muster_runtime_options *options) {
     bool host = false;
     MUSTER_TRY(mst_code_add(&mst_ops_code));
+    MUSTER_TRY(mst_code_add(&mst_nn_code));
     MUSTER_TRY(mst_code_add(&mst_collectives_code));
     device_list *list = mst_alloc(sizeof *list);
     if (!list) return mst_out_of_memory("muster_runtime_open", sizeof *list);

@@ -5,6 +5,7 @@
 #include "code_impl.h"
 #include "communicator_impl.h"
 #include "device_nvrtc.h"
+#include "nn_impl.h"
 #include "nvrtc_api_private.h"
 #include "ops_impl.h"
 
@@ -18,7 +19,7 @@
 
 static mst_code_target target = {.compiler = &mst_nvrtc_compiler, .architecture = 90};
 
-static const mst_code_sources *const modules[] = {&mst_device_code, &mst_ops_code, &mst_collectives_code};
+static const mst_code_sources *const modules[] = {&mst_device_code, &mst_ops_code, &mst_nn_code, &mst_collectives_code};
 enum { MODULES = sizeof modules / sizeof *modules };
 
 static muster_status compile_as_one_program(int32_t *compiled) {

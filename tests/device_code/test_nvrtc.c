@@ -3,6 +3,7 @@
 #include "base_check.h"
 #include "communicator_impl.h"
 #include "device_nvrtc.h"
+#include "nn_impl.h"
 #include "nvrtc_api_private.h"
 #include "ops_impl.h"
 
@@ -105,7 +106,9 @@ int main(int argc, char **argv) {
         fprintf(stderr, "%s\nscript/fetch-nvrtc fetches it\n", muster_last_error());
         return 1;
     }
-    if (mst_code_add(&mst_ops_code) != MUSTER_OK || mst_code_add(&mst_collectives_code) != MUSTER_OK) return 1;
+    if (mst_code_add(&mst_ops_code) != MUSTER_OK || mst_code_add(&mst_nn_code) != MUSTER_OK ||
+        mst_code_add(&mst_collectives_code) != MUSTER_OK)
+        return 1;
     const struct CMUnitTest one[] = {cmocka_unit_test(test_every_kernel_compiles)};
     const struct CMUnitTest all[] = {cmocka_unit_test(test_a_newer_device_gets_ptx),
                                      cmocka_unit_test(test_a_device_that_is_too_old_is_refused),

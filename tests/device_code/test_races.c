@@ -5,7 +5,9 @@
 #include "base_seed.h"
 #include "code/peer_parameters_private.h"
 #include "communicator_impl.h"
+#include "convolution/convolution_impl.h"
 #include "gather/gather_parameters_private.h"
+#include "nn_impl.h"
 #include "op_impl.h"
 #include "p2p/p2p_parameters_impl.h"
 #include "pool_impl.h"
@@ -16,7 +18,7 @@
 #include <stdlib.h>
 
 /* One multiprocessor: at most 16 blocks in a launch, so that blocks go round their loops again. */
-enum { GRID = 16, ROWS = 2 * GRID + 3, KERNELS = 44, BARRIERS = 5 };
+enum { GRID = 16, ROWS = 2 * GRID + 3, KERNELS = 47, BARRIERS = 5 };
 /* Orders of the threads that each case is run in; FULL_SEEDS with MUSTER_TEST_FULL=1. */
 enum { SEEDS = 2, FULL_SEEDS = 40 };
 
@@ -204,6 +206,22 @@ static void ordered_rows(muster_worker *w) {
     keep(w, numbers);
 }
 
+/* More elements than threads. */
+static void convolutions(muster_worker *w) {
+    const mst_convolution c = {
+        .window = {.axes = 2, .size = {3, 3}, .stride = {1, 1}, .dilation = {1, 1}, .before = {1, 0}, .after = {0, 0}}, .groups = 1};
+    muster_tensor x = floats(w, SHAPE(3, 2, 29, 40)), weights = floats(w, SHAPE(4, 2, 3, 3)), bias = floats(w, SHAPE(4)),
+                  y = empty(w, MUSTER_F32, SHAPE(3, 4, 28, 38)), gradient = empty(w, MUSTER_F32, SHAPE(4, 2, 3, 3));
+    void *state = NULL;
+    assert_ok(mst_convolution_forward(w, &c, &x, &weights, &bias, &y, &state, "test"));
+    keep(w, y);
+    assert_ok(mst_convolution_weights(w, &c, &x, &y, &gradient, &state, "test"));
+    keep(w, gradient);
+    assert_ok(mst_convolution_data(w, &c, &y, &weights, &x, &state, "test"));
+    keep(w, x);
+    mst_convolution_release(state);
+}
+
 static void sums_of_collectives(muster_worker *w) {
     enum { COUNT = 1030, INPUTS = 6 };
     static mst_code_kernel kernel = {.name = "mst_p2p_reduce"};
@@ -270,6 +288,7 @@ static const device_case cases[] = {
     {"softmax", softmax, {"mst_softmax_blocks", "mst_softmax_sum"}},
     {"softmax of rows", softmax_of_rows, {"mst_softmax_rows_blocks"}},
     {"ordered rows", ordered_rows, {NULL}},
+    {"convolutions", convolutions, {NULL}},
     {"sums of collectives", sums_of_collectives, {NULL}},
     {"integers of collectives", integers_of_collectives, {NULL}},
     {"probe of peers", probe_of_peers, {NULL}},
@@ -288,8 +307,9 @@ static int open_device(void **state) {
     muster_sim_reset(&(muster_sim_options){.devices = 1, .multiprocessors = 1});
     const mst_device_table *table = mst_device_find("cuda");
     mst_pool_options options = {.spin_ns = 0, .warn_after_ns = -1, .fail_after_ns = -1, .log = log_nothing};
-    if (!table || mst_code_add(&mst_ops_code) != MUSTER_OK || mst_code_add(&mst_collectives_code) != MUSTER_OK ||
-        table->open(table, "0", &device) != MUSTER_OK || mst_pool_create(&options, &device, 1, &pool) != MUSTER_OK)
+    if (!table || mst_code_add(&mst_ops_code) != MUSTER_OK || mst_code_add(&mst_nn_code) != MUSTER_OK ||
+        mst_code_add(&mst_collectives_code) != MUSTER_OK || table->open(table, "0", &device) != MUSTER_OK ||
+        mst_pool_create(&options, &device, 1, &pool) != MUSTER_OK)
         return -1;
     return mst_pool_enter(pool, "test", 0) == MUSTER_OK ? 0 : -1;
 }
@@ -385,6 +405,7 @@ static void test_each_barrier_is_missed(void **state) {
     (void)state;
     int count = find_barriers(&mst_device_code, barriers, 0), found = 0, not_needed = 0;
     count = find_barriers(&mst_ops_code, barriers, count);
+    count = find_barriers(&mst_nn_code, barriers, count);
     count = find_barriers(&mst_collectives_code, barriers, count);
     assert_int_equal(count, BARRIERS);
     muster_sim_check_races(3);

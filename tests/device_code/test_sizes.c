@@ -8,6 +8,7 @@
 #include "base_seed.h"
 #include "clip/clip_parameters_private.h"
 #include "code/peer_parameters_private.h"
+#include "convolution/convolution_parameters_private.h"
 #include "dot/dot_parameters_private.h"
 #include "gather/gather_parameters_private.h"
 #include "gemv/gemv_parameters_private.h"
@@ -32,7 +33,7 @@
 #include <pthread.h>
 #include <sys/mman.h>
 
-enum { THREADS = 256, KERNELS = 44, REGIONS = 4 };
+enum { THREADS = 256, KERNELS = 47, REGIONS = 4 };
 static const int64_t two_31 = (int64_t)1 << 31, two_32 = (int64_t)1 << 32, region_bytes = (int64_t)48 << 30;
 /* Blocks of a launch: each thread then has up to 65 indices of 2^32. Long rows have a block
  * each. */
@@ -449,6 +450,57 @@ static void test_indices(void **state) {
     close_operands();
 }
 
+/* ---- convolutions ---- */
+
+static mst_convolution_layout long_layout(int64_t first, int64_t second, int64_t last) {
+    return (mst_convolution_layout){.shape = {first, second, 1, 1, last}, .strides = {second * last, last, 0, 0, 1}};
+}
+
+/* Along one long axis; the element of the window is 3. */
+static void long_convolution(int32_t kind, int64_t count) {
+    const chosen c = choose_elements(count);
+    mst_convolution_parameters p = {.geometry = {.kind = kind, .dtype = MUSTER_F32, .groups = 1, .axes = 1}};
+    p.geometry.x = p.geometry.y = long_layout(1, 1, count);
+    p.geometry.w = long_layout(1, 1, 1);
+    for (int d = 0; d < MST_CONVOLUTION_AXES; d++) p.geometry.stride[d] = p.geometry.dilation[d] = 1;
+    const bool forward = kind == MST_CONVOLUTION_FORWARD;
+    float *from = operand(0, count * 4, false), *to = operand(1, count * 4, true), *w = operand(2, 4, false);
+    p.x = (char *)(forward ? from : to), p.y = (char *)(forward ? to : from), p.w = (char *)w;
+    *w = 3;
+    for (int i = 0; i < c.count; i++) from[c.at[i]] = value_a(c.at[i]);
+    choose(forward ? "mst_convolve_forward" : "mst_convolve_data");
+    run_owners(&p, sizeof p, &c);
+    for (int i = 0; i < c.count; i++) assert_value(c.at[i], 3 * value_a(c.at[i]), to[c.at[i]]);
+}
+
+/* Of two long axes of channels. */
+static void many_weights(void) {
+    enum { OUTPUTS = 65540, INPUTS = 65541 };
+    const int64_t count = (int64_t)OUTPUTS * INPUTS;
+    const chosen c = choose_elements(count);
+    mst_convolution_parameters p = {.geometry = {.kind = MST_CONVOLUTION_WEIGHTS, .dtype = MUSTER_F32, .groups = 1, .axes = 1}};
+    p.geometry.x = long_layout(1, INPUTS, 1);
+    p.geometry.y = long_layout(1, OUTPUTS, 1);
+    p.geometry.w = long_layout(OUTPUTS, INPUTS, 1);
+    for (int d = 0; d < MST_CONVOLUTION_AXES; d++) p.geometry.stride[d] = p.geometry.dilation[d] = 1;
+    float *x = operand(0, INPUTS * 4, false), *w = operand(1, count * 4, true), *y = operand(2, OUTPUTS * 4, false);
+    for (int i = 0; i < c.count; i++) x[c.at[i] % INPUTS] = value_a(c.at[i] % INPUTS), y[c.at[i] / INPUTS] = value_b(c.at[i] / INPUTS);
+    p.x = (char *)x, p.y = (char *)y, p.w = (char *)w;
+    choose("mst_convolve_weights");
+    run_owners(&p, sizeof p, &c);
+    for (int i = 0; i < c.count; i++) assert_value(c.at[i], value_a(c.at[i] % INPUTS) * value_b(c.at[i] / INPUTS), w[c.at[i]]);
+}
+
+static void test_convolutions(void **state) {
+    (void)state;
+    for (int i = 0; i < count_of_counts(); i++) {
+        long_convolution(MST_CONVOLUTION_FORWARD, counts[i]);
+        long_convolution(MST_CONVOLUTION_DATA, counts[i]);
+    }
+    many_weights();
+    close_operands();
+}
+
 /* ---- sums of collectives ---- */
 static void test_sums_of_collectives(void **state) {
     (void)state;
@@ -842,6 +894,7 @@ int main(void) {
         cmocka_unit_test(test_rows_by_index),
         cmocka_unit_test(test_scatter_add),
         cmocka_unit_test(test_indices),
+        cmocka_unit_test(test_convolutions),
         cmocka_unit_test(test_sums_of_collectives),
         cmocka_unit_test(test_reduction_by_threads),
         cmocka_unit_test(test_reduction_by_blocks),
