@@ -53,9 +53,10 @@ static void tensor_fill(const muster_tensor *tensor, uint64_t seed, invariance_k
     }
 }
 
-/* Rows of a variable that no scattered input determines: uneven parts, some of them empty. */
+/* Rows of a variable that no scattered input determines: uneven parts, some of them empty. Logical
+ * shards are of even rows. */
 static int64_t rows_edge(const running *r, int64_t rows, int32_t rank) {
-    if (r->scatters) return rows * rank / r->devices;
+    if (r->scatters || r->runtime->logical_shards) return rows * rank / r->devices;
     return rank == r->devices ? rows : rows * rank * rank / ((int64_t)r->devices * r->devices);
 }
 

@@ -52,7 +52,15 @@ static double rows_cost(const mst_distributing *d, const muster_expr *node, mst_
     return gathers ? dear : 0;
 }
 
+/* Logical shards and micro-batches are rows: nothing else is cut. */
+static bool cuts_others(const mst_distributing *d, const muster_expr *node, const mst_distribution *operands) {
+    for (int32_t i = 0; i < node->input_count && d->rows_only; i++)
+        if (is_cut_evenly(d, node->inputs[i], operands[i])) return true;
+    return false;
+}
+
 static double way_cost(const mst_distributing *d, const muster_expr *node, mst_distribution result, const mst_distribution *operands) {
+    if (cuts_others(d, node, operands)) return INFINITY;
     double cost = work_of(d, node) + rows_cost(d, node, result, operands);
     if (result.kind == MST_CUT) cost /= d->workers;
     bool parts = result.kind == MST_CUT && mst_axis_has_rows(d->graph, &node->type, result.axis);
