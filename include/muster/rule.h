@@ -126,11 +126,11 @@ MUSTER_API muster_status muster_graph_minimise(muster_graph *graph, muster_expr 
  * the gradients of several calls of muster_graph_minimise by one norm, clip all of them here
  * first, and give the results to these calls. `norm` is above 0 and finite. If n is 0, nothing
  * changes. If n is NaN, all elements become NaN. If n is infinite, finite elements become 0,
- * and infinite ones NaN. The squares are summed in the dtype of the gradient (f32 for f16 and
- * bf16), where a sum that overflows is infinite; the sums of all gradients are added in f64. In
- * case of an error, clipped[i] are expressions that stand for it. Errors: INVALID_ARGUMENT
- * (NULL, another graph, norm), DTYPE_MISMATCH (gradients that are no floats), OUT_OF_MEMORY,
- * BAD_STATE (a frozen graph). Threads: owner of the graph. */
+ * and infinite ones NaN. n is computed in f64 for gradients of every dtype, on one device and on
+ * several; on GPUs squares of f32 that are below the range of f32 count as 0. In case of an error,
+ * clipped[i] are expressions that stand for it. Errors: INVALID_ARGUMENT (NULL, another graph,
+ * norm), DTYPE_MISMATCH (gradients that are no floats), OUT_OF_MEMORY, BAD_STATE (a frozen graph).
+ * Threads: owner of the graph. */
 MUSTER_API muster_status muster_graph_clip(muster_graph *graph, muster_expr *const *gradients, int32_t count, double norm,
                                            muster_expr **clipped);
 

@@ -1,6 +1,7 @@
 /* Reductions over axes. */
 #include "operators_private.h"
 #include "runtime_impl.h"
+#include "squares_impl.h"
 
 #include <math.h>
 
@@ -181,6 +182,41 @@ REDUCTION(max, MUSTER_MAX, MST_ALL_DTYPES, "the largest element; of equals the f
 REDUCTION(min, MUSTER_MIN, MST_ALL_DTYPES, "the smallest element; of equals the first has the gradient", .gradient = gradient_extreme);
 REDUCTION(prod, MUSTER_PROD, MST_ALL_DTYPES, "the product over the axes, or over all",
           .no_gradient = "product / x is undefined where an element is 0; exp(sum(log(x))) has one for positive elements");
+
+/* ---- the sum of squares ---- */
+
+/* In f64, whatever the operand is: squares of f32 are not in the range of f32. */
+static muster_status infer_squares(mst_draft *draft) {
+    MUSTER_TRY(mst_draft_dtype(draft, 0, draft->op->dtypes));
+    draft->types[0] = (mst_type){.dtype = MUSTER_F64};
+    return MUSTER_OK;
+}
+
+static bool distribute_squares(const muster_expr *node, mst_distribution result, int32_t way, mst_distribution *operands) {
+    if (result.kind != MST_PARTIAL || result.op != MUSTER_SUM || way >= X->type.ndim) return false;
+    operands[0] = MST_DISTRIBUTED_CUT(way);
+    return true;
+}
+
+static muster_status run_squares(muster_worker *worker, const mst_step_run *run) {
+    return mst_squares_launch(worker, run->in[0], run->out[0]);
+}
+
+static void gradient_squares(mst_gradients *gradients, muster_expr *node, muster_expr *dy) {
+    const muster_dtype dtype = X->type.dtype;
+    muster_expr *twice = MST_APPLY(node->graph, multiply, mst_number(node->graph, MUSTER_F64, 2), dy);
+    if (dtype != MUSTER_F64) twice = mst_apply(node->graph, MST_OPERATOR_cast, &twice, 1, (mst_graph_value[]){{.integer = dtype}});
+    mst_gradient_add(gradients, node, 0, MST_APPLY(node->graph, multiply, X, twice));
+}
+
+const mst_operator mst_operator_sum_squares = {MST_ANY_OPERATOR(sum_squares, "the sum of the squares of all elements, f64"),
+                                               .operands = {"x"},
+                                               .dtypes = MST_BLAS_DTYPES,
+                                               .flags = MST_OPERATOR_HIDDEN | MST_OPERATOR_BY_SHARD,
+                                               .infer = infer_squares,
+                                               .distribute = distribute_squares,
+                                               .run = run_squares,
+                                               .gradient = gradient_squares};
 
 /* ---- argmax and argmin ---- */
 

@@ -20,8 +20,9 @@ static bool operand_fits(mst_draft *draft, int32_t axes) {
 
 /* The square root, whose gradient at 0 is taken as 0 (it would be infinite). */
 static muster_expr *root(mst_draft *draft, muster_expr *x) {
-    muster_expr *none = E(equal, x, NUMBER(0));
-    return E(where, none, NUMBER(0), E(sqrt, E(where, none, NUMBER(1), x)));
+    muster_expr *zero = mst_number(draft->graph, x->type.dtype, 0), *one = mst_number(draft->graph, x->type.dtype, 1);
+    muster_expr *none = E(equal, x, zero);
+    return E(where, none, zero, E(sqrt, E(where, none, one, x)));
 }
 
 static muster_expr *expand_std(mst_draft *draft) {
@@ -36,6 +37,17 @@ const mst_operator mst_operator_std = {MST_ANY_OPERATOR(std, "the square root of
                                        .expand = expand_std,
                                        .infer = mst_draft_composite};
 
+static muster_expr *converted(mst_draft *draft, muster_expr *x, muster_dtype dtype) {
+    if (x->type.dtype == dtype) return x;
+    return mst_apply(draft->graph, MST_OPERATOR_cast, &x, 1, (mst_graph_value[]){{.integer = dtype}});
+}
+
+/* Of all elements: in f64, which has the squares of all f32. */
+static muster_expr *norm_of_all(mst_draft *draft) {
+    const muster_dtype dtype = X->type.dtype;
+    return converted(draft, root(draft, E(sum_squares, converted(draft, X, mst_dtype_compute(dtype)))), dtype);
+}
+
 static muster_expr *expand_norm(mst_draft *draft) {
     const double ord = draft->values[0].number;
     const mst_graph_value *axes = draft->values + 1;
@@ -44,6 +56,7 @@ static muster_expr *expand_norm(mst_draft *draft) {
         (void)mst_draft_refuse(draft, MUSTER_INVALID_ARGUMENT, -1, "ord: expected a number other than 0, received %g", ord);
         return draft->graph->error;
     }
+    if (ord == 2 && mst_axes_mask(axes, X->type.ndim) == (1u << X->type.ndim) - 1 && !axes[1].integer) return norm_of_all(draft);
     if (ord == 2) return root(draft, reduced(draft, MST_OPERATOR_sum, E(square, X), axes));
     muster_expr *sizes = E(absolute, X);
     if (ord == 1) return reduced(draft, MST_OPERATOR_sum, sizes, axes);

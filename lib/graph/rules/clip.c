@@ -15,8 +15,8 @@ void mst_update_rule_clip(mst_graph *graph, muster_expr *const *gradients, int32
     muster_expr *total = mst_number(graph, MUSTER_F64, 0);
     for (int32_t i = 0; i < count; i++) {
         muster_expr *g = mst_update_rule_cast(gradients[i], mst_dtype_compute(gradients[i]->type.dtype));
-        muster_expr *squares = mst_sum_to(MST_APPLY(graph, multiply, g, g), &(mst_type){.dtype = g->type.dtype});
-        total = i ? MST_APPLY(graph, add, total, mst_update_rule_cast(squares, MUSTER_F64)) : mst_update_rule_cast(squares, MUSTER_F64);
+        muster_expr *squares = MST_APPLY(graph, sum_squares, g);
+        total = i ? MST_APPLY(graph, add, total, squares) : squares;
     }
     muster_expr *one = mst_number(graph, MUSTER_F64, 1), *limit = mst_number(graph, MUSTER_F64, norm);
     muster_expr *factor = MST_APPLY(graph, minimum, MST_APPLY(graph, divide, limit, MST_APPLY(graph, sqrt, total)), one);

@@ -1,6 +1,7 @@
 /* Clipping gradients by their norm in a pass. */
 #include "op_impl.h"
 #include "pass_private.h"
+#include "squares_impl.h"
 
 #include <math.h>
 
@@ -29,7 +30,7 @@ static muster_status vector_take(muster_worker *worker, muster_dtype dtype, int6
 
 /* The sums over parts and over elements take some, too. */
 int64_t mst_pass_clip_bytes(const mst_graph_program *program) {
-    enum { OF_OPERATIONS = 1 << 16, OF_TENSORS = 1 << 13, OF_PART = 16 };
+    enum { OF_OPERATIONS = 1 << 16, OF_TENSORS = 1 << 13, OF_PART = 8 };
     const mst_pass *pass = program->pass;
     if (!pass || !pass->clip_count) return 0;
     return OF_OPERATIONS + OF_TENSORS + OF_PART * (pass->count + 1) +
@@ -43,34 +44,12 @@ muster_status mst_pass_norms_begin(muster_worker *worker, const mst_graph_progra
     for (int32_t d = 0; d < 2; d++) {
         const muster_dtype dtype = d ? MUSTER_F64 : MUSTER_F32;
         MUSTER_TRY(vector_take(worker, dtype, pass->clip_count, &norms->factors[d]));
-        if (!mst_device_is_host(worker->device)) MUSTER_TRY(vector_take(worker, dtype, pass->count + 1, &norms->parts[d]));
     }
+    if (!mst_device_is_host(worker->device)) MUSTER_TRY(vector_take(worker, MUSTER_F64, pass->count + 1, &norms->parts));
     return muster_fill(worker, 0, norms->squares);
 }
 
 /* ---- squares ---- */
-
-/* Squared in the dtype of the gradients, as where each step is by itself, and added in f64. The
- * accumulators are independent of each other, so that the additions need not wait. */
-enum { LANES = 8 };
-static double squares_f32(const float *x, int64_t n) {
-    double lanes[LANES] = {0}, sum = 0;
-    int64_t i = 0;
-    for (; i + LANES <= n; i += LANES)
-        for (int32_t k = 0; k < LANES; k++) lanes[k] += (double)(x[i + k] * x[i + k]);
-    for (; i < n; i++) sum += (double)(x[i] * x[i]);
-    for (int32_t k = 0; k < LANES; k++) sum += lanes[k];
-    return sum;
-}
-static double squares_f64(const double *x, int64_t n) {
-    double lanes[LANES] = {0}, sum = 0;
-    int64_t i = 0;
-    for (; i + LANES <= n; i += LANES)
-        for (int32_t k = 0; k < LANES; k++) lanes[k] += x[i + k] * x[i + k];
-    for (; i < n; i++) sum += x[i] * x[i];
-    for (int32_t k = 0; k < LANES; k++) sum += lanes[k];
-    return sum;
-}
 
 /* A gradient that every device has whole counts once. */
 static bool counts_here(const mst_pass_norms *norms, const mst_pass_rule *rule, const muster_worker *worker) {
@@ -83,37 +62,28 @@ muster_status mst_pass_square(void *context, muster_worker *worker, const mst_ap
     if (rule->clip < 0 || !counts_here(norms, rule, worker)) return MUSTER_OK;
     if (mst_device_is_host(worker->device)) {
         double *squares = muster_tensor_address(norms->squares);
-        squares[rule->clip] +=
-            part->dtype == MUSTER_F64 ? squares_f64(part->gradient, part->count) : squares_f32(part->gradient, part->count);
+        squares[rule->clip] += mst_squares_sum(part->dtype, part->gradient, part->count);
         return MUSTER_OK;
     }
     if (rule->clip != norms->clip) return MUSTER_OK;
-    const int32_t place = place_of(part->dtype);
     const muster_tensor x = part_of(worker, part->dtype, part->gradient, part->count),
-                        to = element_of(worker, &norms->parts[place], norms->part_counts[place]++);
+                        to = element_of(worker, &norms->parts, norms->part_count++);
     const int64_t mark = muster_worker_scratch_mark(worker);
-    MUSTER_TRY(muster_dot(worker, x, x, to));
+    MUSTER_TRY(mst_squares_launch(worker, &x, &to));
     return muster_worker_scratch_release(worker, mark);
 }
 
-/* The squares of f32 are added to those of f64. */
 muster_status mst_pass_squares_end(muster_worker *worker, mst_pass_norms *norms) {
     const muster_tensor to = element_of(worker, &norms->squares, norms->clip);
+    const muster_tensor parts = part_of(worker, MUSTER_F64, muster_tensor_address(norms->parts), norms->part_count);
     const int64_t mark = muster_worker_scratch_mark(worker);
-    for (int32_t d = 0; d < 2; d++) {
-        const int64_t count = norms->part_counts[d];
-        muster_tensor wide = part_of(worker, MUSTER_F64, muster_tensor_address(norms->parts[d]), count), sum;
-        norms->part_counts[d] = 0;
-        if (count == 0) continue;
-        if (d == 0) {
-            MUSTER_TRY(vector_take(worker, MUSTER_F64, count, &wide));
-            MUSTER_TRY(muster_copy(worker, part_of(worker, MUSTER_F32, muster_tensor_address(norms->parts[d]), count), wide));
-        }
-        MUSTER_TRY(vector_take(worker, MUSTER_F64, 1, &sum));
-        sum = element_of(worker, &sum, 0);
-        MUSTER_TRY(muster_sum(worker, wide, sum));
-        MUSTER_TRY(muster_binary_op(worker, MUSTER_ADD, to, sum, to));
-    }
+    muster_tensor sum;
+    if (norms->part_count == 0) return MUSTER_OK;
+    norms->part_count = 0;
+    MUSTER_TRY(vector_take(worker, MUSTER_F64, 1, &sum));
+    sum = element_of(worker, &sum, 0);
+    MUSTER_TRY(muster_sum(worker, parts, sum));
+    MUSTER_TRY(muster_binary_op(worker, MUSTER_ADD, to, sum, to));
     return muster_worker_scratch_release(worker, mark);
 }
 

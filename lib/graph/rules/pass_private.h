@@ -82,9 +82,9 @@ typedef struct mst_pass_norms {
     const mst_pass_rule *rules; /* of the segments for which a function is called */
     muster_tensor squares;      /* [clip_count] f64: of this device */
     muster_tensor factors[2];   /* [clip_count] f32, f64 */
-    /* On devices, the squares of each part, [rules + 1] of both dtypes, while they are made. */
-    muster_tensor parts[2];
-    int32_t part_counts[2], clip;
+    /* On devices, the squares of each part, [rules + 1] f64, while they are made. */
+    muster_tensor parts;
+    int32_t part_count, clip;
 } mst_pass_norms;
 muster_status mst_pass_norms_begin(muster_worker *worker, const mst_graph_program *program, mst_pass_norms *norms);
 /* A function of the phase SUM on the host, and of mst_worker_apply_visit on devices, where it adds

@@ -1,6 +1,7 @@
 #include "../op_impl.h"
 #include "../reduce/reduce_issue_private.h"
 #include "dot_parameters_private.h"
+#include "dot_private.h"
 
 typedef struct dot_parameters {
     muster_tensor x, y, result;
@@ -27,17 +28,21 @@ static muster_status dot_host(const void *parameters) {
 
 static mst_code_kernel dot_code[] = {{.name = "mst_dot", .blocks = true}};
 
-static muster_status dot_issue(muster_worker *worker, const void *parameters) {
+muster_status mst_dot_issue(muster_worker *worker, const muster_tensor *x, const muster_tensor *y, const muster_tensor *result) {
     enum { MOST_BLOCKS = 1024, BLOCK_ELEMENTS = 4096 };
-    const dot_parameters *p = parameters;
-    mst_dot_parameters of_code = {.x_stride = p->x.strides[0], .y_stride = p->y.strides[0], .length = p->x.shape[0], .dtype = p->x.dtype};
-    if (of_code.length > 0) of_code.x = muster_tensor_address(p->x), of_code.y = muster_tensor_address(p->y);
+    mst_dot_parameters of_code = {.x_stride = x->strides[0], .y_stride = y->strides[0], .length = x->shape[0], .dtype = x->dtype};
+    if (of_code.length > 0) of_code.x = muster_tensor_address(*x), of_code.y = muster_tensor_address(*y);
     of_code.chunks = mst_reduce_cut(of_code.length, BLOCK_ELEMENTS, MOST_BLOCKS, &of_code.chunk);
     void *partials;
     MUSTER_TRY(mst_worker_scratch_bytes(worker, of_code.chunks * (int64_t)sizeof(double), &partials));
     of_code.partials = partials;
     MUSTER_TRY(mst_op_code(worker, dot_code, of_code.chunks, &of_code, sizeof of_code));
-    return mst_reduce_sum_partials(worker, partials, of_code.chunks, &p->result);
+    return mst_reduce_sum_partials(worker, partials, of_code.chunks, result);
+}
+
+static muster_status dot_issue(muster_worker *worker, const void *parameters) {
+    const dot_parameters *p = parameters;
+    return mst_dot_issue(worker, &p->x, &p->y, &p->result);
 }
 
 static MST_ALWAYS_INLINE muster_status dot_check(const muster_worker *worker, const muster_tensor *const *t, const mst_op_value *values,
