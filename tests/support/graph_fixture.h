@@ -24,5 +24,14 @@ int64_t graph_states_get(muster_function *function, char *memory);
           (int32_t)(sizeof((muster_expr *const[]){__VA_ARGS__}) / sizeof(muster_expr *)), NULL)
 #define ATTRIBUTES(...) ((const muster_attribute[]){__VA_ARGS__, {.name = NULL}})
 #define LIST(...) .integers = (const int64_t[]){__VA_ARGS__}, .count = (int32_t)(sizeof((const int64_t[]){__VA_ARGS__}) / sizeof(int64_t))
+/* Entries of ATTRIBUTES, and of tables of attributes, by the kind of their value. */
+#define NUMBER(attribute, value) \
+    { .name = (attribute), .number = (value) }
+#define INTEGER(attribute, value) \
+    { .name = (attribute), .integer = (value) }
+#define ENTRIES(attribute, ...) \
+    { .name = (attribute), LIST(__VA_ARGS__) }
+#define WORDS(attribute, value) \
+    { .name = (attribute), .text = (value) }
 
 #endif

@@ -2,14 +2,6 @@
 
 #include "graph_fixture.h"
 
-#define NUMBER(attribute, value) \
-    { .name = (attribute), .number = (value) }
-#define INTEGER(attribute, value) \
-    { .name = (attribute), .integer = (value) }
-#define ENTRIES(attribute, ...) \
-    { .name = (attribute), LIST(__VA_ARGS__) }
-#define WORDS(attribute, value) \
-    { .name = (attribute), .text = (value) }
 #define ROWS MUSTER_ROWS
 #define ROW(...) \
     { .operation = __VA_ARGS__ }
@@ -103,6 +95,7 @@ const operator_row operator_rows[] = {
     ROW("var", {"R9"}, {ENTRIES("axis", 0)}),
     ROW("std", {"R9"}, {ENTRIES("axis", 1)}),
     ROW("norm", {"R9"}, {NUMBER("ord", 3)}),
+    ROW("norm", {"4R9"}),
     ROW("softmax", {"R9"}, {ENTRIES("axis", -1)}),
     ROW("softmax", {"4R9"}, {ENTRIES("axis", 0)}),
     ROW("log_softmax", {"R49"}, {ENTRIES("axis", 1, 2)}),
