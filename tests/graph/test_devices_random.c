@@ -1,5 +1,5 @@
-/* Random graphs, seeded, whose values have rows: on any number of devices they give the values of
- * one device, with their gradients and updates. */
+/* Random graphs, seeded, whose values have rows, and whose parameters are split by chance: on any
+ * number of devices they give the values of one device, with their gradients. */
 #include "base_machine.h"
 #include "base_seed.h"
 #include "graph_invariance.h"
@@ -9,9 +9,9 @@ enum { GRAPHS = 150, FULL_GRAPHS = 3000, GPU_GRAPHS = 8 };
 static const struct {
     const char *devices;
     int64_t micro_batches;
-} machines[] = {{"host:2", 0},     {"host:3", 0}, {"host:4", 0}, {"host:5", 0}, {"host:8", 0},
-                {"discrete:3", 0}, {"host:1", 3}, {"host:2", 5}, {"host:3", 2}};
-enum { MACHINES = 9 };
+} machines[] = {{"host:2", 0}, {"host:3", 0},     {"host:4", 0}, {"host:5", 0}, {"host:6", 0}, {"host:7", 0},
+                {"host:8", 0}, {"discrete:3", 0}, {"host:1", 3}, {"host:2", 5}, {"host:3", 2}, {"host:6", 4}};
+enum { MACHINES = 12 };
 
 static void random_graphs_do_not_depend_on_the_number_of_devices(void **state) {
     static const int64_t rows[] = {7, 1, 64};

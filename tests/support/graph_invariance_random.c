@@ -1,6 +1,7 @@
 /* Random graphs for the suites that compare devices. */
 #include "graph_invariance.h"
 #include "graph_private.h"
+#include "runtime_impl.h"
 
 #include <stdio.h>
 
@@ -133,12 +134,26 @@ static muster_expr *node_of(building *b) {
     }
 }
 
+/* Splits each parameter along one of its axes, or along none, by the seed. With logical shards
+ * nothing may be split. */
+static void parameters_split(muster_graph *graph, muster_expr *const *x, int32_t count, uint64_t seed) {
+    uint64_t choices = seed * 0xbf58476d1ce4e5b9ull >> 20;
+    for (int32_t i = 0; i < count && !graph->graph->runtime->logical_shards; i++) {
+        if (!mst_node_is(x[i], MST_OPERATOR_parameter)) continue;
+        const uint32_t kinds = (uint32_t)x[i]->type.ndim + 1;
+        const int32_t axis = (int32_t)(choices % kinds) - 1;
+        choices /= kinds;
+        if (axis >= 0) assert_ok(muster_graph_split(x[i], axis));
+    }
+}
+
 /* Each new value that is not too large. The last four make the loss; all four and the gradients are
  * outputs. */
 static void build(muster_graph *graph, muster_expr *const *x, int32_t count, const invariance_case *its) {
     building b = {.graph = graph};
     muster_expr *loss = NULL, *gradients[4];
     state_of_choices = its->seed * 0x9e3779b97f4a7c15ull + 1;
+    parameters_split(graph, x, count, its->seed);
     for (; b.count < count; b.count++) b.nodes[b.count] = x[b.count];
     while (b.count < count + STEPS) {
         muster_expr *made = node_of(&b);
