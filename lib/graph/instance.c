@@ -140,7 +140,7 @@ static muster_status instance_fill(mst_making *m, const muster_tensor *given) {
     if (m->sizes)
         memcpy(instance->sizes, m->sizes, sizeof instance->sizes);
     else
-        MUSTER_TRY(mst_instance_sizes(p, given, instance));
+        MUSTER_TRY(mst_instance_sizes(m, given));
     for (int32_t i = 0; i < p->input_count + p->variable_count; i++) instance->given[i] = given[i];
     for (int32_t o = 0; o < p->output_count; o++) instance->targets[o] = m->out[o];
     for (int32_t u = 0; u < p->update_count; u++) instance->targets[p->output_count + u] = m->updates[u];

@@ -26,10 +26,11 @@ static inline int32_t mst_value_count(const mst_graph_program *p) {
     return p->count + p->output_count + p->update_count + (p->loop != NULL);
 }
 
-/* instance_sizes.c. The shape of a tensor as text. */
-const char *mst_shape_print(const muster_tensor *t, char text[MST_NODE_TEXT]);
+/* instance_sizes.c. The shape of a tensor as text. by_rows: axis 0 has the worker's part of the
+ * rows of a call; the text has all of them, as the caller knows the tensor. */
+const char *mst_shape_print(const mst_making *m, const muster_tensor *t, bool by_rows, char text[MST_NODE_TEXT]);
 /* The named sizes, from the shapes of inputs and variables. Errors: SHAPE_MISMATCH. */
-muster_status mst_instance_sizes(const mst_graph_program *program, const muster_tensor *given, mst_instance *instance);
+muster_status mst_instance_sizes(const mst_making *m, const muster_tensor *given);
 /* The shape of the worker's own value of the node, without gaps. Errors: OVERFLOW. */
 muster_status mst_instance_shape(const mst_making *m, const muster_expr *node, muster_tensor *tensor);
 

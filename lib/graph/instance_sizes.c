@@ -5,10 +5,12 @@
 #include <stdio.h>
 #include <string.h>
 
-const char *mst_shape_print(const muster_tensor *t, char text[MST_NODE_TEXT]) {
+const char *mst_shape_print(const mst_making *m, const muster_tensor *t, bool by_rows, char text[MST_NODE_TEXT]) {
+    const int64_t rows = m->program->ranks ? m->program->ranks[m->rank].call_rows : 0;
     size_t length = (size_t)snprintf(text, MST_NODE_TEXT, "(");
     for (int32_t d = 0; d < t->ndim && length < 120; d++)
-        length += (size_t)snprintf(text + length, MST_NODE_TEXT - length, d ? ", %lld" : "%lld", (long long)t->shape[d]);
+        length += (size_t)snprintf(text + length, MST_NODE_TEXT - length, d ? ", %lld" : "%lld",
+                                   (long long)(d == 0 && by_rows && rows ? rows : t->shape[d]));
     snprintf(text + length, MST_NODE_TEXT - length, t->ndim == 1 ? ",)" : ")");
     return text;
 }
@@ -35,8 +37,13 @@ static const char *split_print(int32_t axis, char text[MST_NODE_TEXT]) {
     return text;
 }
 
-static muster_status sizes_refuse(const mst_graph_program *program, int32_t i, const muster_tensor *given) {
+static bool is_scattered(const mst_graph_program *program, int32_t i) {
+    return i < program->input_count && given_port(program, i)->mode != MUSTER_BROADCAST;
+}
+
+static muster_status sizes_refuse(const mst_making *m, int32_t i, const muster_tensor *given) {
     char received[MST_NODE_TEXT], expected[MST_NODE_TEXT];
+    const mst_graph_program *program = m->program;
     const mst_graph_port *port = given_port(program, i);
     if (program->distributed && port->variable && port->variable->object.runtime->total > 1 && port->mode != MUSTER_USE_READ_SLICEABLE) {
         /* Whole shapes may be equal here: the parts are what differs. */
@@ -48,7 +55,8 @@ static muster_status sizes_refuse(const mst_graph_program *program, int32_t i, c
                              port->name, split_print(was, expected), split_print(is, received));
     }
     return mst_error(MUSTER_SHAPE_MISMATCH, "%s \"%.60s\": expected %s, received %s", i < program->input_count ? "input" : "variable",
-                     port->name, mst_type_text(program->graph, &port->node->type, expected), mst_shape_print(given, received));
+                     port->name, mst_type_text(program->graph, &port->node->type, expected),
+                     mst_shape_print(m, given, is_scattered(program, i), received));
 }
 
 /* Of a distributed program the rows are those of all workers, and each has its part of what is cut.
@@ -58,7 +66,9 @@ static void local_shape(const mst_graph_program *program, const mst_instance *in
 }
 
 /* The first use of a size gives its value; all others are compared. */
-muster_status mst_instance_sizes(const mst_graph_program *program, const muster_tensor *given, mst_instance *instance) {
+muster_status mst_instance_sizes(const mst_making *m, const muster_tensor *given) {
+    const mst_graph_program *program = m->program;
+    mst_instance *instance = m->instance;
     const mst_graph *graph = program->graph;
     int64_t *sizes = instance->sizes;
     const int32_t count = program->input_count + program->variable_count;
@@ -66,7 +76,7 @@ muster_status mst_instance_sizes(const mst_graph_program *program, const muster_
     if (program->distributed) sizes[MST_SIZE_ROWS] = instance->sharing.rows;
     for (int32_t i = 0; i < count; i++) {
         const mst_type *type = &given_port(program, i)->node->type;
-        if (given[i].ndim != type->ndim) return sizes_refuse(program, i, &given[i]);
+        if (given[i].ndim != type->ndim) return sizes_refuse(m, i, &given[i]);
         for (int32_t d = 0; d < type->ndim; d++) {
             const int32_t size = single_size(graph, type->dims[d]);
             if (size >= 0 && sizes[size] < 0) sizes[size] = given[i].shape[d];
@@ -80,12 +90,12 @@ muster_status mst_instance_sizes(const mst_graph_program *program, const muster_
         for (int32_t d = 0; d < type->ndim; d++) {
             if (expects[d] == given[i].shape[d]) continue;
             const int32_t size = single_size(graph, type->dims[d]);
-            if (size < 0) return sizes_refuse(program, i, &given[i]);
+            if (size < 0) return sizes_refuse(m, i, &given[i]);
             char received[MST_NODE_TEXT], expected[MST_NODE_TEXT];
             return mst_error(MUSTER_SHAPE_MISMATCH, "%s \"%.60s\": expected %s with %s = %lld, as in an input before it, received %s",
                              i < program->input_count ? "input" : "variable", given_port(program, i)->name,
                              mst_type_text(graph, type, expected), graph->size_names[size], (long long)sizes[size],
-                             mst_shape_print(&given[i], received));
+                             mst_shape_print(m, &given[i], is_scattered(program, i), received));
         }
     }
     return MUSTER_OK;

@@ -126,12 +126,26 @@ static bool same_shape(const muster_tensor *a, const muster_tensor *b) {
     return same;
 }
 
+/* With MUSTER_PER_WORKER a value of each row is averaged over the workers, which few programs
+ * want. */
+static bool averages_rows(const mst_making *m, const mst_graph_port *port, const char *kind) {
+    const mst_type *type = &port->node->type;
+    return !m->program->distributed && *kind == 'o' && port->mode == MUSTER_AUTO && type->ndim &&
+           mst_dim_is_rows(m->program->graph, type->dims[0]) && m->program->graph->runtime->total > 1;
+}
+
 static muster_status target_check(const mst_making *m, const mst_graph_port *port, const char *kind, const muster_tensor *target) {
     const muster_tensor *value = &m->instance->tensors[m->program->position[port->node->id]];
     char received[MST_NODE_TEXT], expected[MST_NODE_TEXT];
     if (same_shape(value, target)) return MUSTER_OK;
+    if (averages_rows(m, port, kind))
+        return mst_error(MUSTER_SHAPE_MISMATCH,
+                         "%s \"%.60s\": expected shape %s, that of the rows of each worker, since MUSTER_AUTO averages the values of "
+                         "workers with MUSTER_PER_WORKER (MUSTER_GATHER collects all rows), received %s",
+                         kind, port->name, mst_shape_print(m, value, false, expected), mst_shape_print(m, target, false, received));
+    const bool by_rows = *kind == 'o' && (port->mode == MUSTER_GATHER || port->node->distribution.kind == MST_CUT);
     return mst_error(MUSTER_SHAPE_MISMATCH, "%s \"%.60s\": expected shape %s, received %s", kind, port->name,
-                     mst_shape_print(value, expected), mst_shape_print(target, received));
+                     mst_shape_print(m, value, by_rows, expected), mst_shape_print(m, target, by_rows, received));
 }
 
 /* The value is written where it belongs at once, or copied there by a last step. */

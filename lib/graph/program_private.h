@@ -83,6 +83,7 @@ typedef struct mst_graph_program_rank {
     muster_tensor *given; /* [inputs + variables + updates] of the run that is being made, [updates] the replicas that inside.c writes */
     mst_sharing sharing;  /* of a distributed program: of the last run */
     int64_t *row_edges;   /* [workers + 1], then those of the shards */
+    int64_t call_rows;    /* of all workers of the call; 0 within the body of another function */
     bool *written;        /* by rule of the pass: this run has written the parameter, perhaps some elements only */
     bool running;         /* the steps run: an operator of the program must not run the same program */
     char padding[MST_CACHE_LINE];

@@ -237,7 +237,10 @@ muster_status mst_graph_program_body(muster_worker *worker, const muster_tensor 
         given = rank->given;
     }
     if (program->distributed) MUSTER_TRY(mst_sharing_find(worker, program, rank, given));
-    return mst_graph_program_run(worker, program, given, out, updates);
+    rank->call_rows = muster_worker_total_rows(worker);
+    const muster_status status = mst_graph_program_run(worker, program, given, out, updates);
+    rank->call_rows = 0;
+    return status;
 }
 
 void mst_graph_program_parts_free(mst_graph_program *program) {
