@@ -28,11 +28,7 @@ static void first(muster_runtime *rt) {
         muster_graph_input(g, "y", MUSTER_F32, MUSTER_SHAPE(K, H), MUSTER_BROADCAST);
     muster_expr *mean = muster_expr_mean(muster_expr_matmul(rows, matrix), MUSTER_LIST(axis, 0));
     (void)muster_graph_output(g, "mean", mean, MUSTER_AUTO);
-
-    muster_graph_options options;
-    muster_graph_options_init(&options);
-    options.meaning = MUSTER_PER_WORKER;
-    check(muster_graph_compile(g, &options, &f));
+    check(muster_graph_compile(g, NULL, &f)); /* NULL: the usual options */
     check(muster_graph_destroy(g));
     /* end of snippet */
     /* snippet: call */
@@ -94,11 +90,30 @@ static void inside(muster_runtime *rt, muster_function *step, muster_variable *w
     EXPECT(last == 0 || memcmp(trained, changed, sizeof trained) != 0);
 }
 
+/* A step of gradient descent for the mean of (x @ w - t)^2 over all rows. */
+static void step_by_hand(double rate, double *w) {
+    double gradient[K] = {0};
+    for (int row = 0; row < N; row++) {
+        double difference = -(double)targets[row];
+        for (int k = 0; k < K; k++) difference += (double)x[row][k] * w[k];
+        for (int k = 0; k < K; k++) gradient[k] += 2 * difference * (double)x[row][k] / N;
+    }
+    for (int k = 0; k < K; k++) w[k] -= rate * gradient[k];
+}
+
+/* Every device has the value of one device with all rows. */
+static void expect_trained(muster_runtime *rt, muster_variable *w, const double *expected) {
+    float trained[K];
+    for (int32_t r = 0; r < muster_runtime_size(rt); r++) {
+        check(muster_variable_get(w, r, muster_f32(trained, K)));
+        for (int k = 0; k < K; k++)
+            EXPECT((double)trained[k] > expected[k] - 1e-4 &&
+                   (double)trained[k] < expected[k] + 1e-4);
+    }
+}
+
 static void train(muster_runtime *rt) {
-    float zeros[K] = {0}, trained[K], loss = 0, before = 0;
-    muster_graph_options options;
-    muster_graph_options_init(&options);
-    options.meaning = MUSTER_PER_WORKER;
+    float zeros[K] = {0}, loss = 0, before = 0;
     /* snippet: train */
     muster_graph *g;
     muster_function *step;
@@ -117,38 +132,59 @@ static void train(muster_runtime *rt) {
     (void)muster_graph_update(g, w, muster_expr_subtract(p, muster_expr_multiply(rate, d)),
                               MUSTER_AUTO);
     (void)muster_graph_output(g, "loss", mean, MUSTER_AUTO);
-    check(muster_graph_compile(g, &options, &step));
+    check(muster_graph_compile(g, NULL, &step));
     check(muster_graph_destroy(g));
     /* end of snippet */
     float speed = 0.1f;
     double expected[K] = {0};
+    const muster_tensor in[] = {muster_f32(x, N, K), muster_f32(targets, N), muster_f32(&speed)};
+    const muster_tensor out = muster_f32(&loss);
     for (int i = 0; i < 20; i++) {
-        const muster_tensor in[] = {muster_f32(x, N, K), muster_f32(targets, N),
-                                    muster_f32(&speed)};
-        const muster_tensor out = muster_f32(&loss);
-        const int32_t devices = muster_runtime_size(rt);
+        check(muster_function_call(step, in, 3, &out, 1, NULL));
+        if (i == 0) before = loss;
+        step_by_hand(0.1, expected);
+    }
+    EXPECT(loss < before);
+    expect_trained(rt, w, expected);
+}
+
+/* The same step, which each worker makes by itself. */
+static void train_apart(muster_runtime *rt) {
+    float zeros[K] = {0}, loss = 0, speed = 0.1f;
+    double expected[K] = {0};
+    muster_graph *g;
+    muster_function *step;
+    muster_variable *w;
+    const int32_t devices = muster_runtime_size(rt);
+    const muster_tensor in[] = {muster_f32(x, N, K), muster_f32(targets, N), muster_f32(&speed)};
+    const muster_tensor out = muster_f32(&loss);
+    check(muster_variable_create(rt, "apart", muster_f32(zeros, K), &w));
+    check(muster_graph_create(rt, "step apart", &g));
+    (void)muster_graph_input(g, "x", MUSTER_F32, MUSTER_SHAPE(MUSTER_ROWS, K), MUSTER_SCATTER);
+    (void)muster_graph_input(g, "t", MUSTER_F32, MUSTER_SHAPE(MUSTER_ROWS), MUSTER_SCATTER);
+    (void)muster_graph_input(g, "rate", MUSTER_F32, MUSTER_SCALAR, MUSTER_BROADCAST);
+    muster_expr *p = muster_graph_parameter(g, w), *d;
+    muster_expr *mean = muster_expr_parse(g, "mean((x @ apart - t) ** 2)");
+    (void)muster_gradient(mean, &p, 1, &d);
+    (void)muster_graph_update(g, w, muster_expr_parse(g, "apart - rate * d", "d", d), MUSTER_AUTO);
+    (void)muster_graph_output(g, "loss", mean, MUSTER_AUTO);
+    /* snippet: apart */
+    muster_graph_options options;
+    muster_graph_options_init(&options);
+    options.meaning = MUSTER_PER_WORKER;
+    check(muster_graph_compile(g, &options, &step));
+    /* end of snippet */
+    check(muster_graph_destroy(g));
+    for (int i = 0; i < 20; i++) {
         /* snippet: together */
         double weights[MOST_DEVICES];
         check(muster_function_call(step, in, 3, &out, 1, NULL));
         check(muster_function_weights(step, devices, weights));
         check(muster_variables_all_reduce_weighted(&w, 1, weights, devices));
         /* end of snippet */
-        if (i == 0) before = loss;
-        double gradient[K] = {0};
-        for (int row = 0; row < N; row++) {
-            double difference = -(double)targets[row];
-            for (int k = 0; k < K; k++) difference += (double)x[row][k] * expected[k];
-            for (int k = 0; k < K; k++) gradient[k] += 2 * difference * (double)x[row][k] / N;
-        }
-        for (int k = 0; k < K; k++) expected[k] -= 0.1 * gradient[k];
+        step_by_hand(0.1, expected);
     }
-    EXPECT(loss < before);
-    for (int32_t r = 0; r < muster_runtime_size(rt); r++) { /* as one device with all rows */
-        check(muster_variable_get(w, r, muster_f32(trained, K)));
-        for (int k = 0; k < K; k++)
-            EXPECT((double)trained[k] > expected[k] - 1e-4 &&
-                   (double)trained[k] < expected[k] + 1e-4);
-    }
+    expect_trained(rt, w, expected);
     inside(rt, step, w);
 }
 
@@ -415,6 +451,7 @@ int main(void) {
     check(muster_runtime_open(NULL, &rt));
     first(rt);
     train(rt);
+    train_apart(rt);
     second(rt);
     substitute(rt);
     sizes(rt);
