@@ -14,7 +14,7 @@ options = ["--mca", "pml", "ob1", "--mca", "btl", "self,vader", "--oversubscribe
 TEXT = {"openmpi": "Open MPI", "mpich": "MPICH"}
 ALL = "".join(f'MST_NODES_WAY(mpi, "{TEXT[name]}", one_host, {collective}, 0, 0, 1, 1000)\n' for collective in "all_reduce reduce_scatter broadcast all_gather".split())
 NONE = ALL.replace("(mpi, ", "(own, ")
-OTHER = f'MST_NODES_WAY(mpi, "any", several_hosts, all_reduce, 0, 0, 1, 1000)\nMST_NODES_WAY(mpi, "{TEXT["mpich" if name == "openmpi" else "openmpi"]}", one_host, all_reduce, 0, 0, 1, 1000)\n'
+OTHER = f'MST_NODES_WAY(mpi, "any", several_hosts, all_reduce, 0, 0, 1, 1000)\nMST_NODES_WAY(mpi, "{TEXT["mpich" if name == "openmpi" else "openmpi"]}", one_host, all_reduce, 0, 0, 1, 1000)\n' + 'MST_NODES_WAY(own, "any", any_hosts, all_gather, 0, 0, 1, 1000)\n'
 CASES = 1784 + 22
 launches = 0
 
