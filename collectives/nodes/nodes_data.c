@@ -7,6 +7,7 @@
 #include "hash_impl.h"
 #include "memory_impl.h"
 #include "rounds_private.h"
+#include "tensor_impl.h"
 #include "ways_private.h"
 
 #include <stdio.h>
