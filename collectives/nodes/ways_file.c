@@ -1,6 +1,8 @@
 /* Reads the rows of a table of ways: lines as in ways.def, comments, and nothing else. */
 #include "ways_private.h"
 
+#include "status_impl.h"
+
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
