@@ -14,17 +14,25 @@ static int64_t patience_ns(const mst_nodes_wait *wait) {
     return ns < LATE_SHORTEST_NS ? LATE_SHORTEST_NS : ns > LATE_LONGEST_NS ? LATE_LONGEST_NS : ns;
 }
 
+/* The call that all have begun last, which may be in progress. */
+static const char *last_call(const mst_rounds *rounds, uint64_t *number) {
+    *number = mst_call_number(rounds->begun ? rounds->epoch - (rounds->arrival.input.kind == MST_ROUND_CLOSE) : rounds->last_epoch);
+    return rounds->begun ? rounds->text : rounds->last;
+}
+
 /* What this process knows of one that does not answer: both have been through the same rounds. */
 static void silent_text(const mst_nodes *nodes, const mst_nodes_wait *wait, mst_late *late) {
     const mst_rounds *rounds = nodes->rounds;
-    if (wait->phase == MST_WAIT_CALL || rounds->arrival.input.kind == MST_ROUND_END)
+    const bool closing = rounds->arrival.input.kind == MST_ROUND_CLOSE;
+    uint64_t number;
+    const char *last = last_call(rounds, &number), *what = closing ? "does not answer" : "has made no call";
+    if (wait->phase == MST_WAIT_CALL || (rounds->begun && !closing))
         snprintf(late->text, sizeof late->text, "does not answer; it is in call %" PRIu64 " (%s)", mst_call_number(rounds->epoch),
                  rounds->text);
-    else if (rounds->last[0])
-        snprintf(late->text, sizeof late->text, "has made no call; its last was call %" PRIu64 " (%s)", mst_call_number(rounds->last_epoch),
-                 rounds->last);
+    else if (last[0])
+        snprintf(late->text, sizeof late->text, "%s; its last was call %" PRIu64 " (%s)", what, number, last);
     else
-        snprintf(late->text, sizeof late->text, "has made no call yet");
+        snprintf(late->text, sizeof late->text, "%s%s", what, closing ? "" : " yet");
     late->silent = true;
     late->done = true;
 }
