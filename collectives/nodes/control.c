@@ -58,9 +58,21 @@ static mst_progress flood(mst_control *c, mst_control_type type) {
     return MST_PROGRESS_DONE;
 }
 
+/* The first epoch that the poison ends. What was poisoned before and is not over stays so. */
+static uint64_t first_poisoned(const mst_control *c, const mst_control_message *message) {
+    if (message->type != MST_CONTROL_GIVEN_UP) return message->epoch;
+    uint64_t first = message->epoch == MST_CONTROL_FOR_EVER ? c->current : c->current + 1;
+    if (message->epoch < first) first = message->epoch;
+    const uint64_t before = atomic_load(&c->poisoned_first[MST_CONTROL_GIVEN_UP]);
+    return atomic_load(&c->poisoned[MST_CONTROL_GIVEN_UP]) >= c->current && before < first ? before : first;
+}
+
 bool mst_control_poison(mst_control *c, const mst_control_message *message) {
     const mst_control_type type = message->type;
     if (message->epoch <= atomic_load(&c->poisoned[type])) return false;
+    const uint64_t first = first_poisoned(c, message);
+    atomic_store(&c->poisoned[type], 0); /* no thread sees half of it */
+    atomic_store(&c->poisoned_first[type], first);
     c->poison[type] = *message;
     c->poison[type].magic = MST_CONTROL_MAGIC;
     c->poison[type].text[MST_MESSAGE_SIZE - 1] = 0;
@@ -128,6 +140,7 @@ static mst_progress post(mst_control *c) {
 }
 
 mst_progress mst_control_progress(mst_control *c, uint64_t current) {
+    c->current = current;
     for (int32_t type = 0; type < MST_CONTROL_POISON_KINDS; type++) {
         const mst_progress progress = c->to_flood[type] ? flood(c, type) : MST_PROGRESS_DONE;
         if (progress > MST_PROGRESS_DONE) return progress;

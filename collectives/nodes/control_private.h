@@ -29,6 +29,9 @@ typedef struct mst_control_message {
     char text[MST_MESSAGE_SIZE]; /* poison: the message. answer: in what it waits */
 } mst_control_message;
 enum { MST_CONTROL_MAGIC = 0x4d535432 };
+/* The epoch of GIVEN_UP that ends this epoch and all that follow: a process is lost. A process that
+ * has ended the call in which others have found that out learns of it in its next one. */
+#define MST_CONTROL_FOR_EVER UINT64_MAX
 
 /* One that waits (wait.c): what answers say of it, and its own question. */
 typedef struct mst_control_waiter {
@@ -49,8 +52,12 @@ typedef struct mst_control {
     muster_wire_request receive;
     bool there;
     mst_control_message incoming;
-    /* The newest poison of each kind, and which neighbours have not got it yet (bits). */
-    _Atomic uint64_t poisoned[MST_CONTROL_POISON_KINDS]; /* its epoch; 0: none */
+    /* The newest poison of each kind, and which neighbours have not got it yet (bits). GIVEN_UP also
+     * ends all epochs before its own that this process has not begun: without it nobody can have come
+     * to their ends. */
+    _Atomic uint64_t poisoned[MST_CONTROL_POISON_KINDS];       /* its epoch; 0: none */
+    _Atomic uint64_t poisoned_first[MST_CONTROL_POISON_KINDS]; /* the first epoch that it ends */
+    uint64_t current;                                          /* of the last progress */
     mst_control_message poison[MST_CONTROL_POISON_KINDS];
     uint32_t to_flood[MST_CONTROL_POISON_KINDS];
     int32_t steps;
@@ -67,11 +74,12 @@ void mst_control_open(mst_control *control, mst_wire *wire);
  * older ones is dropped. DONE: nothing is left to do now. */
 mst_progress mst_control_progress(mst_control *control, uint64_t current);
 /* Makes this the poison of its epoch, and tells the neighbours, unless there is one of this epoch,
- * or a newer one. Returns whether it is new. */
+ * or a newer one. Returns whether it is new. Before the first progress no epoch is current. */
 bool mst_control_poison(mst_control *control, const mst_control_message *message);
 /* Has the epoch been poisoned so? Threads: any, without the lock. */
 static inline bool mst_control_is_poisoned(const mst_control *control, mst_control_type type, uint64_t epoch) {
-    return atomic_load(&control->poisoned[type]) == epoch;
+    const uint64_t last = atomic_load(&control->poisoned[type]);
+    return last >= epoch && atomic_load(&control->poisoned_first[type]) <= epoch;
 }
 /* Asks a process for the waiter. false: no slot is free now. */
 bool mst_control_ask(mst_control *control, mst_control_waiter *waiter, int32_t process);

@@ -54,10 +54,15 @@ static muster_status data_move(mst_nodes *nodes, const char *where, mst_move *mo
                            .warn_after_ns = nodes->warn_after_ns,
                            .fail_after_ns = nodes->fail_after_ns};
     const muster_status status = mst_nodes_wait_run(nodes, &wait, &data->schedule.machine);
-    /* All have agreed to take part, so who is late now is not in code of the program: it is
-     * lost. */
-    if (status == MUSTER_TIMEOUT) return mst_nodes_lose(nodes, where, wait.late, "does not take part in a transfer that it has begun");
-    return status;
+    if (status != MUSTER_TIMEOUT) return status;
+    /* All have agreed to take part, so who is silent now is not in code of the program: it is
+     * lost. One that answers waits for yet another. */
+    if (wait.silent) return mst_nodes_lose(nodes, where, wait.late, "does not take part in a transfer that it has begun");
+    char late[MST_MESSAGE_SIZE];
+    mst_error_save(late);
+    mst_error(MUSTER_NODE_LOST, "%.*s; this runtime can only be closed", MST_MESSAGE_SIZE - 40, late);
+    mst_error_save(late);
+    return mst_nodes_lose_as(nodes, late);
 }
 
 /* The bytes of `bytes` before segment i of `segments`, rounded down: no product overflows. */

@@ -193,12 +193,13 @@ static bool agree_to_close(mst_nodes *nodes) {
     return status == MUSTER_OK;
 }
 
-/* Poison and answers that are still leaving. */
+/* Poison and answers that are still leaving, or could not leave yet. */
 static void drain(mst_nodes *nodes) {
     const int64_t until = mst_now_ns() + drain_grace_ns;
     for (bool sending = true; sending && mst_now_ns() < until;) {
         const struct timespec nap = {.tv_nsec = 100000};
         pthread_mutex_lock(&nodes->wire->lock);
+        mst_control_progress(&nodes->rounds->control, nodes->rounds->epoch);
         sending = mst_control_is_sending(&nodes->rounds->control);
         pthread_mutex_unlock(&nodes->wire->lock);
         if (sending) nanosleep(&nap, NULL);
@@ -211,6 +212,7 @@ void mst_nodes_close(mst_nodes *nodes) {
     mst_error_save(message);
     const bool all = agree_to_close(nodes);
     drain(nodes);
+    mst_nodes_linger(nodes);
     free_nodes(nodes, !all);
     mst_error_restore(MUSTER_OK, message);
 }

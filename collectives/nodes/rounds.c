@@ -199,7 +199,8 @@ static muster_status wait_on(mst_nodes *nodes, const mst_round *round, mst_nodes
 
 muster_status mst_nodes_end(mst_nodes *nodes, mst_round *round) {
     mst_rounds *rounds = nodes->rounds;
-    char doing[MST_CALL_TEXT];
+    char doing[MST_CALL_TEXT], mine[MST_MESSAGE_SIZE];
+    mst_error_save(mine);
     round->all = NULL;
     MUSTER_TRY(refused_before(nodes, round));
     snprintf(doing, sizeof doing, "the end of call %" PRIu64 " (%s)", mst_call_number(rounds->epoch), rounds->text);
@@ -213,6 +214,7 @@ muster_status mst_nodes_end(mst_nodes *nodes, mst_round *round) {
         return mst_nodes_lose(nodes, round->where, wait.late, text);
     }
     MUSTER_TRY(status);
+    if (round->status != MUSTER_OK) mst_error_restore(round->status, mine); /* waiting on has left words of its own */
     MUSTER_TRY(verdict(nodes, round, &wait));
     round->all = rounds->arrival.all;
     return MUSTER_OK;

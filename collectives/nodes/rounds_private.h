@@ -28,6 +28,7 @@ typedef struct mst_rounds {
     bool begun;                                      /* all have begun this call, or refused it together */
     int32_t closed;                                  /* a process that has closed its runtime, or -1 */
     char lost[MST_MESSAGE_SIZE];                     /* how nodes->lost was said first; written once, before that */
+    int64_t lost_ns;                                 /* and when */
     int32_t on_lost;
     int64_t lost_grace_ns; /* before the end of the launch, so that other processes can say what they know */
     void (*log)(void *user, muster_log_level level, const char *line);
@@ -118,6 +119,9 @@ void mst_rounds_sentences(mst_nodes *nodes, const mst_nodes_wait *wait, int32_t 
 muster_status mst_nodes_lose(mst_nodes *nodes, const char *where, int32_t process, const char *why);
 /* The same where another process has said it: its message. */
 muster_status mst_nodes_lose_as(mst_nodes *nodes, const char *message);
+/* Before the end of a process that has lost another: for a moment, so that others, which only look
+ * for who has ended, do not find this one. */
+void mst_nodes_linger(mst_nodes *nodes);
 /* What every later call gets: NODE_LOST, with what was said then. */
 muster_status mst_nodes_lost_before(const mst_nodes *nodes, const char *where);
 

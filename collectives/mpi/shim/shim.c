@@ -176,12 +176,12 @@ static int32_t shim_revoke(muster_wire *wire) {
 
 static int32_t shim_lost(muster_wire *wire, int32_t *ranks, int32_t size, int32_t *count) {
     MPI_Group all = MPI_GROUP_NULL, lost = MPI_GROUP_NULL;
-    int number = *count = 0;
+    int number = *count = 0, there;
     shim_lock();
+    MPI_Iprobe(MPI_ANY_SOURCE, 0, MPI_COMM_SELF, &there, MPI_STATUS_IGNORE); /* lets MPI learn what has happened */
     int code = MPIX_Comm_failure_ack(wire->comm);
     if (code == MPI_SUCCESS) code = MPIX_Comm_failure_get_acked(wire->comm, &lost);
-    if (code == MPI_SUCCESS) code = MPI_Comm_group(wire->comm, &all);
-    if (code == MPI_SUCCESS) code = MPI_Group_size(lost, &number);
+    if (code == MPI_SUCCESS && (code = MPI_Comm_group(wire->comm, &all)) == MPI_SUCCESS) code = MPI_Group_size(lost, &number);
     for (int i = 0; code == MPI_SUCCESS && i < number && i < size; i++) code = MPI_Group_translate_ranks(lost, 1, &i, all, &ranks[i]);
     if (code == MPI_SUCCESS) *count = number;
     if (all != MPI_GROUP_NULL) MPI_Group_free(&all);
