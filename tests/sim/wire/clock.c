@@ -222,10 +222,15 @@ bool wire_clock_match(wire_launch *launch, wire_message *message, wire_request *
     }
     receive->message = message;
     message->receive = receive;
-    message->aloft = true;
+    message->aloft = message->matched = true;
     wire_clock_push(
         launch, (wire_event){.time = start + clock->options.latency + clock_jitter(launch), .kind = WIRE_EVENT_DATA, .message = message});
     return true;
+}
+
+void wire_clock_release(wire_launch *launch, wire_message *message) {
+    message->aloft = true;
+    wire_clock_push(launch, (wire_event){.time = launch->clock->now, .kind = WIRE_EVENT_DATA, .message = message});
 }
 
 void wire_clock_do(wire_launch *launch, const wire_event *event) {
@@ -246,6 +251,8 @@ void wire_clock_do(wire_launch *launch, const wire_event *event) {
     } else if (event->kind == WIRE_EVENT_ARRIVED) {
         message->aloft = false;
         wire_arrive(launch, message);
+    } else if (event->kind == WIRE_EVENT_DATA && wire_is_cut(launch, message->comm, message->from, message->to)) {
+        wire_hold(message);
     } else if (event->kind == WIRE_EVENT_DATA) {
         wire_times *to = &clock->times[wire_process(message->comm, message->to)];
         const int64_t start = event->time > to->in ? event->time : to->in;

@@ -20,7 +20,9 @@ void wire_clock_work(wire_launch *launch, int32_t process, int64_t ps) { launch-
 void wire_clock_stop(wire_launch *launch, int32_t process) { launch->clock->times[process].stopped = true; }
 
 void wire_clock_continue(wire_launch *launch, int32_t process) {
-    launch->clock->times[process].stopped = false;
+    wire_clock *clock = launch->clock;
+    clock->times[process].stopped = false;
+    if (clock->times[process].now < clock->now) clock->times[process].now = clock->now;
     drive_wake(launch, process);
 }
 

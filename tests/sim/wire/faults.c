@@ -34,6 +34,7 @@ static void faults_clear(muster_wire *wire) {
                 message->send->message = NULL;
                 if (wire->launch->options.fault_tolerance) wire_request_end(message->send, MUSTER_WIRE_LOST, NULL);
             }
+            if (message->receive) message->receive->message = NULL; /* its bytes never come */
             wire_message_free(wire->launch, message);
         }
     wire->unexpected_end = &wire->unexpected;
@@ -78,7 +79,10 @@ static void faults_release(wire_launch *launch) {
             while (message) {
                 wire_message *next = message->next;
                 message->next = NULL;
-                wire_arrive(launch, message);
+                if (message->matched)
+                    wire_clock_release(launch, message);
+                else
+                    wire_arrive(launch, message);
                 message = next;
             }
         }

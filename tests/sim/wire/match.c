@@ -64,12 +64,18 @@ static wire_message *message_remove(wire_message ***end, wire_message **link) {
     return message;
 }
 
+void wire_hold(wire_message *message) {
+    wire_message **end = &message->comm->members[message->to].held;
+    while (*end) end = &(*end)->next;
+    message->aloft = false;
+    message->next = NULL;
+    *end = message;
+}
+
 void wire_arrive(wire_launch *launch, wire_message *message) {
     muster_wire *wire = &message->comm->members[message->to];
     if (wire_is_cut(launch, message->comm, message->from, message->to)) {
-        wire_message **end = &wire->held;
-        while (*end) end = &(*end)->next;
-        *end = message;
+        wire_hold(message);
         return;
     }
     for (wire_request **link = &wire->posted; *link; link = &(*link)->next)

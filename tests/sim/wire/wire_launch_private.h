@@ -28,6 +28,7 @@ struct wire_message {
     bool rendezvous; /* the send is done when it is matched */
     bool probed;     /* was found for a receive from any process, which will get it */
     bool aged;       /* in an outbox: its sender has called the table since */
+    bool matched;    /* with a clock: its bytes follow to a receive, which may have been cancelled since */
 };
 
 typedef enum { WIRE_FREE, WIRE_SEND, WIRE_RECEIVE, WIRE_OPEN, WIRE_COLLECTIVE } wire_request_kind;
@@ -129,6 +130,8 @@ int32_t wire_send(muster_wire *wire, const void *from, int64_t bytes, int32_t to
 int32_t wire_receive(muster_wire *wire, void *to, int64_t bytes, int32_t from, int32_t tag, muster_wire_request *request);
 /* The message that a receive would take. */
 wire_message **wire_find(muster_wire *wire, int32_t from, int32_t tag);
+/* A cut holds the message. */
+void wire_hold(wire_message *message);
 /* The message is at its receiver now. */
 void wire_arrive(wire_launch *launch, wire_message *message);
 void wire_message_free(wire_launch *launch, wire_message *message);
@@ -190,6 +193,8 @@ void wire_clock_arrived(const muster_wire *wire, const wire_message *message);
 void wire_clock_send(wire_launch *launch, wire_message *message);
 /* True: the bytes follow, and wire_message_take with them. */
 bool wire_clock_match(wire_launch *launch, wire_message *message, wire_request *receive);
+/* The bytes of a matched message, which a cut has held, go on. */
+void wire_clock_release(wire_launch *launch, wire_message *message);
 /* Everybody looks at what has changed. */
 void wire_clock_wake_all(wire_launch *launch);
 void wire_clock_collective(const wire_comm *comm, const wire_collective *collective, int64_t bytes);
