@@ -1,5 +1,5 @@
-/* What a process of a run does: three calls, each with rounds, data of the runtime, an arrival and a
- * move. */
+/* What a process of a run does: three calls, each with rounds, data of the runtime, an arrival and
+ * a move. */
 #include "cells_private.h"
 
 #include "memory_impl.h"

@@ -57,9 +57,9 @@ static bool said_silence(const cell_run *run, int32_t who, int32_t place, int32_
     return strcmp(text, expected) == 0;
 }
 
-/* "waits in all_reduce for process 1 (host host1)": where waits run in a circle, as they do around a
- * link that is cut, and, as answers are not of one moment, in warnings when a process has just come
- * back. */
+/* "waits in all_reduce for process 1 (host host1)": where waits run in a circle, as they do around
+ * a link that is cut, and, as answers are not of one moment, in warnings when a process has just
+ * come back. */
 static bool said_circle(const cell_run *run, const char *text, bool in_log) {
     char expected[SAID_TEXT], doing[160], name[MST_PROCESS_TEXT];
     const int32_t whom = said_number(text, " for process ");

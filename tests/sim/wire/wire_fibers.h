@@ -1,7 +1,7 @@
 /* Code that waits, for each process of a launch with a clock: every process is a fiber, with a
  * stack of its own, and all of them are one thread. While a fiber runs, the time of the library is
- * that of its process, and what it sleeps passes there, without being waited for. So the real loops,
- * deadlines included, run in virtual time.
+ * that of its process, and what it sleeps passes there, without being waited for. So the real
+ * loops, deadlines included, run in virtual time.
  *
  * The program is linked with --wrap=mst_now_ns, --wrap=nanosleep and --wrap=sched_yield. Outside of
  * fibers these do what they always do. */
@@ -13,13 +13,13 @@
 enum { WIRE_FIBERS_MOST = 16 };
 
 typedef struct wire_fibers {
-    /* Given. Must not leave by longjmp, so asserts nothing: what it finds is looked at afterwards. */
+    /* Given. Must not leave by longjmp, so it asserts nothing; what it notes is looked at later. */
     void (*body)(void *user, int32_t process);
     void *user;
     /* Called whenever a process begins to sleep: it may stop or kill the process. NULL: none. */
     void (*rests)(void *user, int32_t process);
-    /* Each process sleeps by a factor from 1 to this one longer than it wants to, by the seed of the
-     * launch: it lacks a CPU. 0: 1. */
+    /* Each process sleeps by a factor from 1 to this one longer than it wants to, by the seed of
+     * the launch: it lacks a CPU. 0: 1. */
     int32_t late;
     int64_t yield_ns; /* what sched_yield takes. 0: 10 us */
     int64_t most_ns;  /* the run ends when it is so late. 0: an hour */
