@@ -21,8 +21,8 @@
  * variable is such a call; destroying one, and asking for its name, type or shape, is not.
  * Collectives between the replicas reach those of all processes, and their roots are ranks as
  * everywhere. Graphs with one meaning go over all devices of all processes, and compiling one is
- * such a call. Parameter servers, and graphs with MUSTER_ONE_DEVICE in the reproducible mode, are
- * UNSUPPORTED with several processes.
+ * such a call; in the reproducible mode their bits depend neither on the number of devices nor on
+ * that of processes. Parameter servers are UNSUPPORTED with several processes.
  *
  * Without a launch there is one process with number 0, which has all ranks. */
 #ifndef MUSTER_NODES_H

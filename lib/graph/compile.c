@@ -207,8 +207,6 @@ static muster_status states_lay(mst_graph_program *program) {
 }
 
 static muster_status program_begin(mst_graph *graph, muster_graph_options *options, mst_graph_program **program) {
-    if (options->meaning == MUSTER_ONE_DEVICE && graph->runtime->logical_shards)
-        MUSTER_TRY(mst_runtime_refuse_nodes(graph->runtime, where, "graph with MUSTER_ONE_DEVICE in the reproducible mode"));
     MUSTER_TRY(mst_update_rules_compile(graph, options->meaning));
     MUSTER_TRY(mst_compile_check_graph(graph, options));
     MUSTER_TRY(check_environment(options));
