@@ -1,5 +1,10 @@
-"""The samples, unchanged, as two processes: samples_suite.py FOLDER_OF_SHIMS FOLDER_OF_SAMPLES. Each process prints what one process with as many
-devices prints, but that sentences of errors also name the process and its host; what a sample needs that does not exist over several processes yet is in LEFT, with the sentence that refuses it."""
+"""The samples, unchanged, as two processes, with --full also as one and four: samples_suite.py FOLDER_OF_SHIMS FOLDER_OF_SAMPLES WATCH SHARDS.
+
+Each process prints what one process with as many devices prints, but that sentences of errors also name the process and its host. WATCH is a library
+that counts the rows that a process computes and the bytes that it sends: together they compute the rows of one process. What a sample needs that does
+not exist over several processes yet is in LEFT, with the sentence that refuses it. The training gets the parameters of one process with as many
+devices, and in the reproducible mode the bits; so does SHARDS, a program with bodies that are written by hand."""
+import array
 import os
 import pathlib
 import re
@@ -10,15 +15,17 @@ import sys
 import tempfile
 import time
 
-shims, samples = sys.argv[1:3]
+shims, samples, watch, shards = sys.argv[1:5]
+full = os.environ.get("MUSTER_TEST_FULL")
 SAME = """first own_cost expression expression_eye five_expressions newton modes event_loop data variables batch_slices replica_batch mesh two_backends eye
 kernel_reduction half_plus_one cpp17 cpp17_objects""".split()
+TWO = "five_expressions modes variables replica_batch".split()  # show what two devices do, and refuse others
 LEFT = {
     "downpour": "there is no parameter server over several yet",
     "easgd": "there is no parameter server over several yet",
 }
 mpirun = shutil.which("mpirun.openmpi") or shutil.which("mpirun")
-LAUNCH = [mpirun, "--mca", "pml", "ob1", "--mca", "btl", "self,vader", "--oversubscribe", "--bind-to", "none", "-n", "2"]
+LAUNCH = [mpirun, "--mca", "pml", "ob1", "--mca", "btl", "self,vader", "--oversubscribe", "--bind-to", "none", "-n"]
 environment = {key: value for key, value in os.environ.items() if not key.startswith(("MUSTER_", "OMPI_", "PMI", "SLURM_", "MPI"))}
 environment.update(OMPI_ALLOW_RUN_AS_ROOT="1", OMPI_ALLOW_RUN_AS_ROOT_CONFIRM="1", MUSTER_MPI_SHIM=f"{shims}/libmuster-mpi-openmpi.so")
 faults = 0
@@ -30,21 +37,107 @@ def fail(sample, what):
     print(f"{sample}: {what}", flush=True)
 
 
+# Compiled graphs, and functions with a body for each backend: their rows are not counted.
+NO_ROWS = "own_cost expression expression_eye five_expressions newton two_backends cpp17_objects".split()
+
+
+def counts(path):
+    """(rows, bytes) of a process, or None."""
+    text = path.read_text().split() if path.exists() else []
+    return (int(text[0]), int(text[2])) if len(text) == 3 else None
+
+
 def alone(sample, devices):
-    done = subprocess.run([f"{samples}/{sample}"], env={**environment, "MUSTER_DEVICES": devices, "MUSTER_NODES": "none"}, stdin=subprocess.DEVNULL,
-                          capture_output=True, text=True, timeout=500)
-    if done.returncode:
-        fail(sample, f"one process: expected exit 0, received {done.returncode}: {done.stderr}")
-    return done.stdout
-
-
-def together(sample, devices):
-    """(exit code, outputs of both processes, what they say on stderr)."""
+    """(output, rows) of one process that has not joined any other."""
     with tempfile.TemporaryDirectory() as folder:
-        done = subprocess.run([*LAUNCH, "--output-filename", folder, f"{samples}/{sample}"], stdin=subprocess.DEVNULL, capture_output=True, text=True,
-                              timeout=500, env={**environment, "MUSTER_DEVICES": devices, "MUSTER_NODES": "mpi"})
+        written = pathlib.Path(folder, "counts")
+        done = subprocess.run([f"{samples}/{sample}"], stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=500,
+                              env={**environment, "MUSTER_DEVICES": devices, "MUSTER_NODES": "none", "LD_PRELOAD": watch, "MUSTER_SAMPLE_WATCH": str(written)})
+        found = counts(written)
+    if done.returncode or not found or found[1] != 0:
+        fail(sample, f"one process: expected exit 0 and no bytes sent, received {done.returncode}, {found}: {done.stderr}")
+    return done.stdout, found[0] if found else -1
+
+
+def together(processes, devices, *command):
+    """(exit code, outputs of the processes, what they say on stderr, what each has counted)."""
+    with tempfile.TemporaryDirectory() as folder, tempfile.TemporaryDirectory() as written:
+        script = f'export MUSTER_SAMPLE_WATCH={written}/$OMPI_COMM_WORLD_RANK LD_PRELOAD={watch}; exec "$@"'
+        done = subprocess.run([*LAUNCH, str(processes), "--output-filename", folder, "sh", "-c", script, "sh", *command], stdin=subprocess.DEVNULL,
+                              capture_output=True, text=True, timeout=500, env={**environment, "MUSTER_DEVICES": devices, "MUSTER_NODES": "mpi"})
         read = [[path.read_text() for path in sorted(pathlib.Path(folder).rglob(what))] for what in ("stdout", "stderr")]
-        return done.returncode, *read
+        return done.returncode, *read, [counts(pathlib.Path(written, str(process))) for process in range(processes)]
+
+
+def compare(sample, processes, each):
+    """A sample as so many processes with so many devices, beside one process with as many devices."""
+    expected, rows = alone(sample, f"host:{processes * each}")
+    code, outputs, errors, counted = together(processes, f"host:{each}", f"{samples}/{sample}")
+    if code:
+        return fail(sample, f"{processes} processes: expected exit 0, received {code}: {errors}")
+    if [re.sub(r", in process [0-3] \(host [^)]+\)$", "", text, flags=re.MULTILINE) for text in outputs] != [expected] * processes:
+        fail(sample, f"expected from each of {processes} processes:\n{expected}received:\n{outputs}")
+    if sum("muster: MPI: Open MPI" in text for text in errors) != processes:
+        fail(sample, f"expected {processes} processes that say which MPI they use, received {errors}")
+    if None in counted or sum(own for own, _ in counted) != rows or (rows == 0) != (sample in NO_ROWS) or (rows and min(counted)[0] == 0):
+        fail(sample, f"{processes} processes: expected {rows} rows, some from each process, received (rows, bytes) {counted}")
+    if any((sent > 0) != (processes > 1) for _, sent in counted):
+        fail(sample, f"{processes} processes: expected each to send bytes where there are several, received (rows, bytes) {counted}")
+
+
+# ---- training ----
+def parameters(processes, devices, shards, *options):
+    """The parameters after a few steps, as bytes."""
+    with tempfile.TemporaryDirectory() as folder:
+        file = pathlib.Path(folder, "parameters")
+        environment["MUSTER_LOGICAL_SHARDS"] = str(shards)
+        code, _, errors, counted = together(processes, f"host:{devices}", f"{samples}/train", "--batch", "100", "--dump-params", str(file), *options)
+        del environment["MUSTER_LOGICAL_SHARDS"]
+        if code or not file.exists() or (processes > 1 and any(rows == 0 or sent == 0 for rows, sent in counted)):
+            fail("train", f"{processes} x {devices} {options}: exit {code}, (rows, bytes) {counted}: {errors}")
+            return b""
+        return file.read_bytes()
+
+
+def distance(one, other):
+    a, b = array.array("f", one), array.array("f", other)
+    return max(map(abs, map(float.__sub__, a, b)), default=float("inf")) if len(a) == len(b) else float("inf")
+
+
+def compare_trainings():
+    """Near the parameters of one process in the ordinary mode, and their bits in the reproducible one; far from those at the start."""
+    for way in ((), ("--by-hand",)):
+        start = parameters(1, 2, 0, *way, "--steps", "0")
+        for layouts in ([(1, 2), (2, 1)], [(1, 4), (2, 2), (4, 1)])[: 2 if full else 1]:
+            one, *others = [parameters(*layout, 0, *way, "--steps", "8") for layout in layouts]
+            apart, moved = max(distance(one, other) for other in others), distance(start, one)
+            print(f"train {' '.join(way)} as {layouts}: differ by at most {apart:.1e}, and from the start by {moved:.1e}", flush=True)
+            if not (one and apart <= moved / 100):
+                fail("train", f"{way} as {layouts}: expected to be near one process, received a distance of {apart}, {moved} from the start")
+    layouts = [(1, 4), (2, 2), (4, 1), (1, 2), (2, 1)] if full else [(1, 2), (2, 1)]
+    results = [parameters(*layout, 4, "--steps", "4") for layout in layouts]
+    if not results[0] or any(result != results[0] for result in results):
+        fail("train", f"expected the same bits as {layouts} in the reproducible mode, distances are {[distance(results[0], result) for result in results]}")
+
+
+def compare_by_hand():
+    """The bits of bodies that are written by hand, in the reproducible mode; without it they differ with the number of devices."""
+    layouts = [(1, 4), (2, 2), (4, 1), (1, 2), (2, 1), (1, 1)] if full else [(1, 1), (1, 2), (2, 1)]
+    said = {}
+    for shards_of_call in (4, 0):
+        environment["MUSTER_LOGICAL_SHARDS"] = str(shards_of_call)
+        texts = []
+        for processes, devices in layouts:
+            code, outputs, errors, counted = together(processes, f"host:{devices}", shards)
+            if code or len(set(outputs)) != 1 or any(not own or own[0] == 0 or (own[1] == 0 and processes > 1) for own in counted):
+                fail("shards", f"{processes} x {devices}: exit {code}, (rows, bytes) {counted}: {outputs} {errors}")
+            texts.append(outputs[0] if outputs else "")
+        said[shards_of_call] = texts
+        del environment["MUSTER_LOGICAL_SHARDS"]
+    if len(set(said[4])) != 1 or not re.fullmatch(r"apart: .*\ntogether: .*\n", said[4][0]):
+        fail("shards", f"expected the same bits as {layouts}, received {said[4]}")
+    if len(set(said[0])) == 1:
+        fail("shards", f"expected other bits without logical shards, received {said[0]}")
 
 
 def interrupt_one():
@@ -52,7 +145,7 @@ def interrupt_one():
     with tempfile.TemporaryDirectory() as folder:
         script = f'echo $$ >"{folder}/$OMPI_COMM_WORLD_RANK.new" && mv "{folder}/$OMPI_COMM_WORLD_RANK.new" "{folder}/$OMPI_COMM_WORLD_RANK" && exec "$@"'
         train = [f"{samples}/train", "--by-hand", "--devices", "host:1", "--epochs", "100000", "--batch", "500", "--dump-params", f"{folder}/parameters"]
-        launch = subprocess.Popen([*LAUNCH, "env", "--default-signal=INT", "sh", "-c", script, "sh", *train], stdin=subprocess.DEVNULL, text=True,
+        launch = subprocess.Popen([*LAUNCH, "2", "env", "--default-signal=INT", "sh", "-c", script, "sh", *train], stdin=subprocess.DEVNULL, text=True,
                                   stdout=subprocess.PIPE, stderr=subprocess.STDOUT, env={**environment, "MUSTER_NODES": "mpi"})
         files = [pathlib.Path(folder) / str(rank) for rank in range(2)]
         while launch.poll() is None and not all(catches(file) for file in files):
@@ -76,17 +169,10 @@ def catches(file):
 
 
 for sample in SAME:
-    each = 2 if sample == "mesh" else 1  # which shows what 4 devices do
-    expected = alone(sample, f"host:{2 * each}")
-    code, outputs, errors = together(sample, f"host:{each}")
-    if code:
-        fail(sample, f"2 processes: expected exit 0, received {code}: {errors}")
-    if [re.sub(r", in process [01] \(host [^)]+\)$", "", text, flags=re.MULTILINE) for text in outputs] != [expected, expected]:
-        fail(sample, f"expected from each process:\n{expected}received:\n{outputs}")
-    if sum("muster: MPI: Open MPI" in text for text in errors) != 2:
-        fail(sample, f"expected 2 processes that say which MPI they use, received {errors}")
+    for processes in ((1, 2) if sample in TWO else (1, 2, 4)) if full else (2,):
+        compare(sample, processes, 4 // processes if sample == "mesh" else max(1, 2 // processes))  # mesh shows what 4 devices do
 for sample, sentence in LEFT.items():
-    code, _, errors = together(sample, "host:1")
+    code, _, errors, _ = together(2, "host:1", f"{samples}/{sample}")
     if code == 0 or not any(sentence in text for text in errors):
         fail(sample, f"expected a refusal with \"{sentence}\", received exit {code}: {errors}")
 made = {path.name for path in pathlib.Path(samples).iterdir() if path.is_file() and os.access(path, os.X_OK) and "." not in path.name}
@@ -94,5 +180,7 @@ missing = made - set(SAME) - set(LEFT) - {"train", "mlp", "asynchronous", "forei
 if missing:
     fail("samples", f"expected each in one of the lists, received others: {sorted(missing)}")
 interrupt_one()
-print(f"{len(SAME)} samples alike as one process and as two, {len(LEFT)} refused, {faults} faults")
+compare_trainings()
+compare_by_hand()
+print(f"{len(SAME)} samples alike as one process and as {'1, 2 and, but for those of two devices, 4' if full else 'two'}, {len(LEFT)} refused, {faults} faults")
 sys.exit(faults != 0)
