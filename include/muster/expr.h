@@ -7,6 +7,7 @@
  * The operands come first, then the attributes that the operation must have, and those whose
  * default is not 0 (of an integer such as the axis of argmin it is MUSTER_NONE). The others follow
  * as fields, in any order or not at all: a number by its name, a list by MUSTER_LIST(name, ...).
+ * An operand that may be missing is NULL then.
  * C++ calls the functions whose names end in _at, with a struct that holds the fields. A list of
  * sizes is MUSTER_SHAPE(...). Each function is muster_expr_apply with its name; errors and threads
  * are those of muster_expr_apply. */
@@ -1569,6 +1570,93 @@ static inline muster_expr *muster_expr_einsum_at(const char *where, muster_expr 
     return result;
 }
 #define muster_expr_einsum(...) muster_expr_einsum_at(MUSTER_HERE, __VA_ARGS__)
+
+/* convolution: sums of the elements under a window that slides over the last 1 to 3 axes of x (n,
+ * c, ...), times w (o, c / groups, window), plus bias (o), which may be missing; padding: of each
+ * axis, or before and then behind each; 0 groups mean 1. */
+typedef struct muster_convolution_attributes {
+    int32_t reserved; /* 0 */
+    int32_t stride_count;
+    const int64_t *stride;
+    int32_t padding_count;
+    const int64_t *padding;
+    int32_t dilation_count;
+    const int64_t *dilation;
+    int64_t groups;
+} muster_convolution_attributes;
+static inline muster_expr *muster_expr_convolution_at(const char *where, muster_expr *x, muster_expr *w, muster_expr *bias, muster_convolution_attributes attributes) {
+    muster_expr *result;
+    muster_attribute list[5];
+    memset(list, 0, sizeof list);
+    list[0].name = "stride";
+    list[0].integers = attributes.stride;
+    list[0].count = attributes.stride_count;
+    list[1].name = "padding";
+    list[1].integers = attributes.padding;
+    list[1].count = attributes.padding_count;
+    list[2].name = "dilation";
+    list[2].integers = attributes.dilation;
+    list[2].count = attributes.dilation_count;
+    list[3].name = "groups";
+    list[3].integer = attributes.groups;
+    muster_expr *inputs[3];
+    inputs[0] = x;
+    inputs[1] = w;
+    inputs[2] = bias;
+    (void)muster_expr_apply(muster_expr_graph(x), "convolution", inputs, !bias ? 2 : 3, list, where, &result);
+    return result;
+}
+#ifndef __cplusplus
+#define muster_expr_convolution(...) muster_expr_convolution_(__VA_ARGS__, )
+#define muster_expr_convolution_(a0, a1, a2, ...) \
+    muster_expr_convolution_at(MUSTER_HERE, a0, a1, a2, (muster_convolution_attributes){0, __VA_ARGS__})
+#endif
+
+/* convolution_transpose: the gradient of a convolution with these attributes, whose result x (n, c,
+ * ...) is: w is (c, o / groups, window); output_padding elements more behind each axis; plus bias
+ * (o), which may be missing. */
+typedef struct muster_convolution_transpose_attributes {
+    int32_t reserved; /* 0 */
+    int32_t stride_count;
+    const int64_t *stride;
+    int32_t padding_count;
+    const int64_t *padding;
+    int32_t dilation_count;
+    const int64_t *dilation;
+    int64_t groups;
+    int32_t output_padding_count;
+    const int64_t *output_padding;
+} muster_convolution_transpose_attributes;
+static inline muster_expr *muster_expr_convolution_transpose_at(const char *where, muster_expr *x, muster_expr *w, muster_expr *bias, muster_convolution_transpose_attributes attributes) {
+    muster_expr *result;
+    muster_attribute list[6];
+    memset(list, 0, sizeof list);
+    list[0].name = "stride";
+    list[0].integers = attributes.stride;
+    list[0].count = attributes.stride_count;
+    list[1].name = "padding";
+    list[1].integers = attributes.padding;
+    list[1].count = attributes.padding_count;
+    list[2].name = "dilation";
+    list[2].integers = attributes.dilation;
+    list[2].count = attributes.dilation_count;
+    list[3].name = "groups";
+    list[3].integer = attributes.groups;
+    list[4].name = "output_padding";
+    list[4].integers = attributes.output_padding;
+    list[4].count = attributes.output_padding_count;
+    muster_expr *inputs[3];
+    inputs[0] = x;
+    inputs[1] = w;
+    inputs[2] = bias;
+    (void)muster_expr_apply(muster_expr_graph(x), "convolution_transpose", inputs, !bias ? 2 : 3, list, where, &result);
+    return result;
+}
+#ifndef __cplusplus
+#define muster_expr_convolution_transpose(...) muster_expr_convolution_transpose_(__VA_ARGS__, )
+#define muster_expr_convolution_transpose_(a0, a1, a2, ...) \
+    muster_expr_convolution_transpose_at(MUSTER_HERE, a0, a1, a2, (muster_convolution_transpose_attributes){0, __VA_ARGS__})
+#endif
 
 /* reshape: the elements of x in another shape. */
 static inline muster_expr *muster_expr_reshape_at(const char *where, muster_expr *x, int32_t shape_count, const int64_t *shape) {

@@ -121,6 +121,10 @@ static muster_status check_count(mst_draft *draft) {
     bool more;
     const int32_t operands = mst_operator_operand_count(draft->op, &more);
     if (draft->count == operands || (more && draft->count > operands)) return MUSTER_OK;
+    if (draft->count < operands && draft->count >= operands - draft->op->optional) return MUSTER_OK;
+    if (draft->op->optional)
+        return mst_draft_refuse(draft, MUSTER_INVALID_ARGUMENT, -1, "count: expected %d to %d operands, received %d",
+                                (int)(operands - draft->op->optional), (int)operands, (int)draft->count);
     return mst_draft_refuse(draft, MUSTER_INVALID_ARGUMENT, -1, "count: expected %d operand%s%s, received %d", (int)operands,
                             operands == 1 ? "" : "s", more ? " or more" : "", (int)draft->count);
 }

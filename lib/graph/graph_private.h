@@ -286,6 +286,7 @@ struct mst_operator {
      * attributes `operation` or the operator's. NULL: the operator does not work so. */
     const mst_op_row *elementwise;
     const char *operands[MST_GRAPH_OPERANDS + 2]; /* NULL ends the list; "..." after the last: one or more of it */
+    int32_t optional;                             /* so many of the last operands may be missing */
     mst_attribute_row attributes[MST_GRAPH_ATTRIBUTES + 1];
     uint32_t dtypes; /* of the operands that have the dtype of the first; 0: infer checks */
     uint32_t flags;
@@ -299,6 +300,9 @@ struct mst_operator {
      * no other way, or those of mst_distribute_elementwise. `run` sees operands and results in the
      * shapes of the worker's part. */
     bool (*distribute)(const muster_expr *node, mst_distribution result, int32_t way, mst_distribution *operands);
+    /* So many multiplications and additions make an element of result 0, for these values of the
+     * named sizes. NULL: about one. */
+    double (*operations)(const muster_expr *node, const int64_t sizes[MST_SIZES]);
     /* The distribution of result `index` > 0, if that of result 0 is `first`, other than
      * MST_SAME. NULL: the same. */
     mst_distribution (*distribute_result)(mst_distribution first, int32_t index);

@@ -119,13 +119,21 @@ static void print_function(const mst_operator *op) {
         for (int32_t i = 0; i < operands; i++) printf("    inputs[%d] = %s;\n", (int)i, op->operands[i]);
     }
     const char *first = operands ? op->operands[0] : "graph";
+    char given[120];
+    snprintf(given, sizeof given, "%d", (int)operands);
+    if (op->optional) { /* the first NULL of the last operands ends them */
+        int32_t length = 0;
+        for (int32_t i = operands - op->optional; i < operands; i++)
+            length += snprintf(given + length, sizeof given - (size_t)length, "!%s ? %d : ", op->operands[i], (int)i);
+        snprintf(given + length, sizeof given - (size_t)length, "%d", (int)operands);
+    }
     if (operands == 0)
         printf("    (void)muster_expr_apply(graph, \"%s\", MUSTER_NOTHING_, 0, ", op->name);
     else if (more)
         printf("    (void)muster_expr_apply(count > 0 ? muster_expr_graph(%s[0]) : MUSTER_NOTHING_, \"%s\", %s, count, ", first, op->name,
                first);
     else
-        printf("    (void)muster_expr_apply(muster_expr_graph(%s), \"%s\", inputs, %d, ", first, op->name, (int)operands);
+        printf("    (void)muster_expr_apply(muster_expr_graph(%s), \"%s\", inputs, %s, ", first, op->name, given);
     printf("%s, where, &result);\n    return result;\n}\n", op->attributes[0].name ? "list" : "MUSTER_NOTHING_");
     if (!has_options(op)) {
         printf("#define muster_expr_%s(...) muster_expr_%s_at(MUSTER_HERE, __VA_ARGS__)\n\n", op->name, op->name);
@@ -153,6 +161,7 @@ static void print_header(void) {
            " * The operands come first, then the attributes that the operation must have, and those whose\n"
            " * default is not 0 (of an integer such as the axis of argmin it is MUSTER_NONE). The others follow\n"
            " * as fields, in any order or not at all: a number by its name, a list by MUSTER_LIST(name, ...).\n"
+           " * An operand that may be missing is NULL then.\n"
            " * C++ calls the functions whose names end in _at, with a struct that holds the fields. A list of\n"
            " * sizes is MUSTER_SHAPE(...). Each function is muster_expr_apply with its name; errors and threads\n"
            " * are those of muster_expr_apply. */\n"

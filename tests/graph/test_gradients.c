@@ -164,6 +164,10 @@ static const gradient_case cases[] = {
     {"matmul", {"1223", "2132"}, .low = -2, .high = 2},
     {"dot", {"-", "23"}, .low = -2, .high = 2},
     {"inner", {"23", "43"}, .low = -2, .high = 2},
+    {"convolution", {"1244", "2232", "2"}, {ENTRIES("stride", 2, 1), ENTRIES("padding", 1, 0, 0, 1)}, .low = -2, .high = 2},
+    {"convolution", {"245", "422"}, {INTEGER("groups", 2), ENTRIES("dilation", 2), ENTRIES("padding", 1)}, .low = -2, .high = 2},
+    {"convolution", {"1323", "3121"}, {INTEGER("groups", 3)}, .low = -2, .high = 2},
+    {"convolution_transpose", {"123", "232", "3"}, {ENTRIES("stride", 2), ENTRIES("output_padding", 1)}, .low = -2, .high = 2},
     {"reshape", {"234"}, {ENTRIES("shape", 4, MUSTER_INFER)}, .low = -2, .high = 2},
     {"broadcast_to", {"21"}, {ENTRIES("shape", 3, 2, 4)}, .low = -2, .high = 2},
     {"expand_dims", {"23"}, {INTEGER("axis", -1)}, .low = -2, .high = 2},
@@ -315,7 +319,7 @@ static void gradients_are_those_of_differences(void **state) {
         assert_true(of_case > 0);
         compared += of_case;
     }
-    assert_int_equal(compared, 1711);
+    assert_int_equal(compared, 1870);
 }
 
 static void second_gradients_are_those_of_differences(void **state) {

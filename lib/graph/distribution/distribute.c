@@ -16,10 +16,8 @@ static const char where[] = "muster_graph_compile";
  * computes about 8 operations of a product while it receives a byte. */
 static double work_of(const mst_distributing *d, const muster_expr *node) {
     enum { OPERATIONS_PER_BYTE = 8 };
-    const mst_type *type = &node->type;
-    if (!mst_node_is(node, MST_OPERATOR_matmul)) return mst_bytes_of(d, type);
-    const mst_type *a = &node->inputs[0]->type;
-    return 2 * mst_elements_of(d, type) * (double)mst_dim_value(d->graph, a->dims[a->ndim - 1], d->sizes) / OPERATIONS_PER_BYTE;
+    if (!node->op->operations) return mst_bytes_of(d, &node->type);
+    return mst_elements_of(d, &node->type) * node->op->operations(node, d->sizes) / OPERATIONS_PER_BYTE;
 }
 
 /* ---- the way of a node ---- */

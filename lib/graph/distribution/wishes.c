@@ -46,7 +46,7 @@ void mst_graph_wish(const mst_graph *graph, const bool *used, int32_t count, mst
             /* Other parts of a parameter than its own would be exchanged, and rows are parts
              * rather than partial sums. */
             const bool partial = wishes[id].kind == MST_PARTIAL;
-            const bool kept = partial ? !has_rows(operand) : !mst_node_is(node, MST_OPERATOR_matmul) || has_rows(operand);
+            const bool kept = partial ? !has_rows(operand) : !node->op->operations || has_rows(operand);
             if (operands[i].kind == wishes[id].kind && kept && !is_leaf(operand) && wishes[operand->id].kind == MST_LOCAL)
                 wishes[operand->id] = operands[i];
         }

@@ -91,6 +91,11 @@ static void gradient_matmul(mst_gradients *gradients, muster_expr *node, muster_
     if (mst_gradient_wanted(gradients, node, 1)) mst_gradient_add(gradients, node, 1, MST_APPLY(node->graph, matmul, swap_last(a), dy));
 }
 
+static double operations_matmul(const muster_expr *node, const int64_t *sizes) {
+    const mst_type *a = &node->inputs[0]->type;
+    return 2 * (double)mst_dim_value(node->graph, a->dims[a->ndim - 1], sizes);
+}
+
 /* The axes of the result are those of one operand or of both; the inner axis may be cut, too: then
  * each worker has partial sums. */
 static bool distribute_matmul(const muster_expr *node, mst_distribution result, int32_t way, mst_distribution *operands) {
@@ -114,6 +119,7 @@ const mst_operator mst_operator_matmul = {
     .expand = expand_matmul,
     .infer = infer_matmul,
     .distribute = distribute_matmul,
+    .operations = operations_matmul,
     .run = run_matmul,
     .gradient = gradient_matmul};
 

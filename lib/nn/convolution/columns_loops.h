@@ -13,13 +13,14 @@ MST_CLONES static void MST_JOIN(columns_fill_first_, SUFFIX)(const mst_convoluti
             const int64_t length = spot.end - spot.first;
             for (int64_t c = 0; c < channels; c++) {
                 C *to = columns + (c * volume + k) * panel->count + run.at;
-                const T *from = (const T *)(const void *)call->x + spot.offset + c * between;
                 memset(to, 0, (size_t)spot.first * sizeof *to);
+                memset(to + spot.end, 0, (size_t)(run.length - spot.end) * sizeof *to);
+                if (length == 0) continue; /* x may have no elements, and no address */
+                const T *from = (const T *)(const void *)call->x + spot.offset + c * between;
                 if (step == 1)
                     for (int64_t i = 0; i < length; i++) to[spot.first + i] = LOAD(from[i]);
                 else
                     for (int64_t i = 0; i < length; i++) to[spot.first + i] = LOAD(from[i * step]);
-                memset(to + spot.end, 0, (size_t)(run.length - spot.end) * sizeof *to);
             }
         }
 }
@@ -60,9 +61,12 @@ MST_CLONES static void MST_JOIN(columns_add_first_, SUFFIX)(const mst_convolutio
             for (int64_t c = 0; c < channels; c++) {
                 const T *from = columns + (c * volume + k) * panel->count + run.at + spot.first;
                 T *to = to_x + spot.offset + c * between;
-                if (step == 1) MST_INDEPENDENT
-                for (int64_t i = 0; i < length; i++) to[i] += from[i];
-                else for (int64_t i = 0; i < length; i++) to[i * step] += from[i];
+                if (step == 1) {
+                    MST_INDEPENDENT
+                    for (int64_t i = 0; i < length; i++) to[i] += from[i];
+                } else {
+                    for (int64_t i = 0; i < length; i++) to[i * step] += from[i];
+                }
             }
         }
 }
@@ -77,9 +81,12 @@ MST_CLONES static void MST_JOIN(columns_add_last_, SUFFIX)(const mst_convolution
             for (int64_t i = spot.first; i < spot.end; i++) {
                 const T *from = columns + ((run.at + i) * volume + k) * channels;
                 T *to = to_x + spot.offset + (i - spot.first) * step;
-                if (between == 1) MST_INDEPENDENT
-                for (int64_t c = 0; c < channels; c++) to[c] += from[c];
-                else for (int64_t c = 0; c < channels; c++) to[c * between] += from[c];
+                if (between == 1) {
+                    MST_INDEPENDENT
+                    for (int64_t c = 0; c < channels; c++) to[c] += from[c];
+                } else {
+                    for (int64_t c = 0; c < channels; c++) to[c * between] += from[c];
+                }
             }
         }
 }

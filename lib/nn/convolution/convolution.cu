@@ -3,18 +3,18 @@
 #include "tensor.cuh"
 
 /* The indices of element i. */
-static inline void convolution_indices(const mst_convolution_layout &of, int64_t i, int64_t *index) {
+static inline void convolution_indices(const mst_convolution_layout &layout, int64_t i, int64_t *index) {
     for (int d = MST_CONVOLUTION_DIMS - 1; d > 0; d--) {
-        const int64_t above = mst_quotient(i, of.shape[d]);
-        index[d] = i - above * of.shape[d];
+        const int64_t above = mst_quotient(i, layout.shape[d]);
+        index[d] = i - above * layout.shape[d];
         i = above;
     }
     index[0] = i;
 }
 
-static inline int64_t convolution_offset(const mst_convolution_layout &of, const int64_t *index) {
+static inline int64_t convolution_offset(const mst_convolution_layout &layout, const int64_t *index) {
     int64_t offset = 0;
-    for (int d = 0; d < MST_CONVOLUTION_DIMS; d++) offset += index[d] * of.strides[d];
+    for (int d = 0; d < MST_CONVOLUTION_DIMS; d++) offset += index[d] * layout.strides[d];
     return offset;
 }
 
@@ -44,7 +44,7 @@ template <typename D> static inline void convolution_forward(const mst_convoluti
     MST_EACH(i, g.y.shape[0] * g.y.shape[1] * g.y.shape[2] * g.y.shape[3] * g.y.shape[4]) {
         int64_t at[MST_CONVOLUTION_DIMS];
         convolution_indices(g.y, i, at);
-        const T *from = x + at[0] * g.x.strides[0] + at[1] / outputs * channels * g.x.strides[1], *of = w + at[1] * g.w.strides[0];
+        const T *from = x + at[0] * g.x.strides[0] + at[1] / outputs * channels * g.x.strides[1], *weights = w + at[1] * g.w.strides[0];
         C sum = bias ? D::load(bias[at[1] * g.bias_stride]) : (C)0;
         for (int64_t a = 0; a < g.w.shape[2]; a++)
             for (int64_t b = 0; b < g.w.shape[3]; b++)
@@ -53,7 +53,7 @@ template <typename D> static inline void convolution_forward(const mst_convoluti
                                   q2 = convolution_position(g, 2, at[4], c);
                     if (!convolution_inside(g, 0, q0) || !convolution_inside(g, 1, q1) || !convolution_inside(g, 2, q2)) continue;
                     const T *in = from + q0 * g.x.strides[2] + q1 * g.x.strides[3] + q2 * g.x.strides[4];
-                    const T *by = of + a * g.w.strides[2] + b * g.w.strides[3] + c * g.w.strides[4];
+                    const T *by = weights + a * g.w.strides[2] + b * g.w.strides[3] + c * g.w.strides[4];
                     for (int64_t k = 0; k < channels; k++) sum += D::load(in[k * g.x.strides[1]]) * D::load(by[k * g.w.strides[1]]);
                 }
         y[convolution_offset(g.y, at)] = D::store(sum);
@@ -72,7 +72,7 @@ template <typename D> static inline void convolution_data(const mst_convolution_
         convolution_indices(g.x, i, at);
         const int64_t group = at[1] / channels;
         const T *from = y + at[0] * g.y.strides[0] + group * outputs * g.y.strides[1];
-        const T *of = w + group * outputs * g.w.strides[0] + (at[1] - group * channels) * g.w.strides[1];
+        const T *weights = w + group * outputs * g.w.strides[0] + (at[1] - group * channels) * g.w.strides[1];
         C sum = 0;
         for (int64_t a = 0; a < g.w.shape[2]; a++)
             for (int64_t b = 0; b < g.w.shape[3]; b++)
@@ -81,7 +81,7 @@ template <typename D> static inline void convolution_data(const mst_convolution_
                                   p2 = convolution_place(g, 2, at[4], c);
                     if (p0 < 0 || p1 < 0 || p2 < 0) continue;
                     const T *in = from + p0 * g.y.strides[2] + p1 * g.y.strides[3] + p2 * g.y.strides[4];
-                    const T *by = of + a * g.w.strides[2] + b * g.w.strides[3] + c * g.w.strides[4];
+                    const T *by = weights + a * g.w.strides[2] + b * g.w.strides[3] + c * g.w.strides[4];
                     for (int64_t o = 0; o < outputs; o++) sum += D::load(in[o * g.y.strides[1]]) * D::load(by[o * g.w.strides[0]]);
                 }
         x[convolution_offset(g.x, at)] = D::store(sum);

@@ -17,13 +17,17 @@ MST_CLONES static void MST_JOIN(depthwise_first_, SUFFIX)(const depthwise_work *
             for (int64_t i = 0; i < run.length; i++) line[i] = start;
             for (int64_t k = 0; k < w->volume; k++) {
                 const mst_columns_spot spot = w->spots[k];
+                if (spot.first == spot.end) continue;
                 const T *from = (const T *)(const void *)w->call->x + spot.offset + o / w->outputs * g->x.strides[1];
                 const C weight = weights[k];
                 C *to = line + spot.first;
-                if (step == 1) MST_INDEPENDENT
-                for (int64_t i = 0; i < spot.end - spot.first; i++) to[i] += weight * LOAD(from[i]);
-                else MST_INDEPENDENT
-                for (int64_t i = 0; i < spot.end - spot.first; i++) to[i] += weight * LOAD(from[i * step]);
+                if (step == 1) {
+                    MST_INDEPENDENT
+                    for (int64_t i = 0; i < spot.end - spot.first; i++) to[i] += weight * LOAD(from[i]);
+                } else {
+                    MST_INDEPENDENT
+                    for (int64_t i = 0; i < spot.end - spot.first; i++) to[i] += weight * LOAD(from[i * step]);
+                }
             }
             T *y = (T *)(void *)w->call->y + depthwise_offset(&g->y, &run) + o * g->y.strides[1];
             for (int64_t i = 0; i < run.length; i++) y[i * between] = STORE(line[i]);
@@ -45,11 +49,15 @@ MST_CLONES static void MST_JOIN(depthwise_data_first_, SUFFIX)(const depthwise_w
             for (int64_t i = 0; i < run.length; i++) line[i] = LOAD(y[i * between]);
             for (int64_t k = 0; k < w->volume; k++) {
                 const mst_columns_spot spot = w->spots[k];
+                if (spot.first == spot.end) continue;
                 C *to = (C *)w->x + spot.offset + o / w->outputs * w->layout.strides[1];
                 const C weight = weights[k], *from = line + spot.first;
-                if (step == 1) MST_INDEPENDENT
-                for (int64_t i = 0; i < spot.end - spot.first; i++) to[i] += weight * from[i];
-                else for (int64_t i = 0; i < spot.end - spot.first; i++) to[i * step] += weight * from[i];
+                if (step == 1) {
+                    MST_INDEPENDENT
+                    for (int64_t i = 0; i < spot.end - spot.first; i++) to[i] += weight * from[i];
+                } else {
+                    for (int64_t i = 0; i < spot.end - spot.first; i++) to[i * step] += weight * from[i];
+                }
             }
         }
     }
@@ -68,6 +76,7 @@ MST_CLONES static void MST_JOIN(depthwise_weights_first_, SUFFIX)(const depthwis
             for (int64_t i = 0; i < run.length; i++) line[i] = LOAD(y[i * between]);
             for (int64_t k = 0; k < w->volume; k++) {
                 const mst_columns_spot spot = w->spots[k];
+                if (spot.first == spot.end) continue;
                 const T *from = (const T *)(const void *)w->call->x + spot.offset + o / w->outputs * g->x.strides[1];
                 const int64_t length = spot.end - spot.first;
                 const C *of_y = line + spot.first;
@@ -105,9 +114,12 @@ MST_CLONES static void MST_JOIN(depthwise_last_, SUFFIX)(const depthwise_work *w
             EACH_INSIDE({
                 const T *from = (const T *)(const void *)w->call->x + at;
                 const C *weights = (const C *)w->weights + k * outputs;
-                if (each == 1) MST_INDEPENDENT
-                for (int64_t o = 0; o < outputs; o++) line[o] += weights[o] * LOAD(from[o]);
-                else for (int64_t o = 0; o < outputs; o++) line[o] += weights[o] * LOAD(from[o / each]);
+                if (each == 1) {
+                    MST_INDEPENDENT
+                    for (int64_t o = 0; o < outputs; o++) line[o] += weights[o] * LOAD(from[o]);
+                } else {
+                    for (int64_t o = 0; o < outputs; o++) line[o] += weights[o] * LOAD(from[o / each]);
+                }
             })
             T *y = (T *)(void *)w->call->y + depthwise_offset(&g->y, &run) + i * g->y.strides[MST_CONVOLUTION_DIMS - 1];
             for (int64_t o = 0; o < outputs; o++) y[o * between] = STORE(line[o]);
@@ -129,9 +141,12 @@ MST_CLONES static void MST_JOIN(depthwise_data_last_, SUFFIX)(const depthwise_wo
             EACH_INSIDE({
                 C *to = (C *)w->x + at;
                 const C *weights = (const C *)w->weights + k * outputs;
-                if (each == 1 && apart == 1) MST_INDEPENDENT
-                for (int64_t o = 0; o < outputs; o++) to[o] += weights[o] * line[o];
-                else for (int64_t o = 0; o < outputs; o++) to[o / each * apart] += weights[o] * line[o];
+                if (each == 1 && apart == 1) {
+                    MST_INDEPENDENT
+                    for (int64_t o = 0; o < outputs; o++) to[o] += weights[o] * line[o];
+                } else {
+                    for (int64_t o = 0; o < outputs; o++) to[o / each * apart] += weights[o] * line[o];
+                }
             })
         }
     }
@@ -152,9 +167,12 @@ MST_CLONES static void MST_JOIN(depthwise_weights_last_, SUFFIX)(const depthwise
             EACH_INSIDE({
                 const T *from = (const T *)(const void *)w->call->x + at;
                 C *to = of_run + k * outputs;
-                if (each == 1) MST_INDEPENDENT
-                for (int64_t o = 0; o < outputs; o++) to[o] += line[o] * LOAD(from[o]);
-                else for (int64_t o = 0; o < outputs; o++) to[o] += line[o] * LOAD(from[o / each]);
+                if (each == 1) {
+                    MST_INDEPENDENT
+                    for (int64_t o = 0; o < outputs; o++) to[o] += line[o] * LOAD(from[o]);
+                } else {
+                    for (int64_t o = 0; o < outputs; o++) to[o] += line[o] * LOAD(from[o / each]);
+                }
             })
         }
         for (int64_t e = 0; e < w->volume * outputs; e++) w->sums[e] += (double)of_run[e];
