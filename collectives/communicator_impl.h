@@ -53,6 +53,7 @@ typedef struct mst_worker_collectives {
     uint64_t group_epoch;                                /* the run that open_groups counts */
     int32_t open_groups;                                 /* groups begun and not ended in that run */
     bool per_shard;                                      /* see mst_worker_set_per_shard */
+    bool exact;                                          /* see mst_worker_set_exact */
 } mst_worker_collectives;
 
 /* Per-member state. Only the member writes it; other members read rank, momentum and messages. */
@@ -127,6 +128,7 @@ struct muster_communicator {
     mst_worker_collectives *workers; /* [size] */
     bool fixed_order;                /* combine floats in rank order only */
     bool checks;                     /* of the options */
+    muster_dtype wire_dtype;         /* of the options */
     int64_t stream_bytes;            /* of the options */
     int64_t nccl_create_ns;          /* of the options; not 0 */
     mst_thresholds thresholds;       /* of the device of rank 0 */
@@ -144,6 +146,13 @@ struct muster_communicator {
 muster_status mst_worker_weigh(muster_worker *worker, muster_dtype dtype, void *to, const void *from, int64_t count, double scale);
 /* Refuses a sum of weights that is 0 or infinite. */
 muster_status mst_weights_check(const char *where, double total);
+/* Where values of this dtype travel in the wire dtype, each process sends the average of its own
+ * ranks, which the others multiply by the process's part of all weights (`shares` of a request).
+ * weights: of all ranks of the communicator; total: their sum. mst_weights_share fills
+ * shares[processes]; mst_weights_own: by what a rank multiplies its values. */
+bool mst_weights_are_shared(const muster_communicator *communicator, muster_dtype dtype);
+void mst_weights_share(const muster_communicator *communicator, const double *weights, double total, double *shares);
+double mst_weights_own(const muster_communicator *communicator, const double *weights, int32_t rank);
 
 static inline mst_worker_collectives *mst_collectives_of(const muster_worker *worker) { return worker->slots[MST_SLOT_COLLECTIVES]; }
 /* Has the worker begun a group in this run that it has not ended? */
@@ -154,6 +163,10 @@ static inline bool mst_worker_has_open_group(const muster_worker *worker) {
 /* True while the body runs once for each logical shard of the worker. The public collectives are
  * refused in such a body, because the number of its runs depends on the number of devices. */
 static inline void mst_worker_set_per_shard(muster_worker *worker, bool per_shard) { mst_collectives_of(worker)->per_shard = per_shard; }
+
+/* While it is set, the sums and averages that the worker requests do not travel in the wire dtype:
+ * what a graph computes with is no gradient. */
+static inline void mst_worker_set_exact(muster_worker *worker, bool exact) { mst_collectives_of(worker)->exact = exact; }
 
 /* Is the run in progress a single call? Then its one worker meets nobody. */
 static inline bool mst_worker_is_single(const muster_worker *worker) { return worker->total == 0; }
@@ -185,6 +198,9 @@ const char *mst_member_text(const muster_communicator *communicator, int32_t ran
  * With fixed_order (the reproducible mode) floats are combined in rank order, even where NCCL could
  * combine them in an order of its own.
  *
+ * wire_dtype: MUSTER_F16 or MUSTER_BF16: in which sums and averages of floats travel between
+ * processes; 0: as they are summed. Not with fixed_order.
+ *
  * stream_bytes: as in muster_runtime_options.
  *
  * nccl_create_ns: for how long NCCL may be in progress with the creation of a communicator; then
@@ -193,6 +209,7 @@ typedef struct mst_communicator_options {
     const char *algorithm;
     bool fixed_order;
     bool checks; /* that floats which bodies add up are finite */
+    muster_dtype wire_dtype;
     int64_t stream_bytes;
     int64_t nccl_create_ns;
     /* The processes whose workers are all members, with the ranks of each set (mst_nodes_join). It

@@ -1,6 +1,7 @@
 /* The average over the ranks with a weight for each rank. Each rank multiplies its values by its
  * part of the total weight, in the compute dtype, and the ranks sum the products: what the call of
- * a function does with its averaged outputs. */
+ * a function does with its averaged outputs. Where values travel in a wire dtype, the part is that
+ * of the weights of its process. */
 #include "worker_entrance_private.h"
 
 #include <math.h>
@@ -18,6 +19,40 @@ muster_status mst_weights_check(const char *where, double total) {
     return mst_error(MUSTER_INVALID_ARGUMENT, "%s: the weights of all ranks are 0: there is nothing to average", where);
 }
 
+/* ---- with a wire dtype ---- */
+
+bool mst_weights_are_shared(const muster_communicator *communicator, muster_dtype dtype) {
+    return communicator->span && communicator->world->wire_dtype && mst_dtype_is_float(dtype) && mst_dtype_compute(dtype) == MUSTER_F32;
+}
+
+static double weight_of_process(const mst_rank_span *span, const double *weights, int32_t process) {
+    double sum = 0;
+    for (int32_t r = 0; r < span->size; r++) sum += span->process_of[r] == process ? weights[r] : 0;
+    return sum;
+}
+
+void mst_weights_share(const muster_communicator *communicator, const double *weights, double total, double *shares) {
+    for (int32_t p = 0; p < communicator->span->processes; p++) shares[p] = weight_of_process(communicator->span, weights, p) / total;
+}
+
+double mst_weights_own(const muster_communicator *communicator, const double *weights, int32_t rank) {
+    return weights[rank] > 0 ? weights[rank] / weight_of_process(communicator->span, weights, communicator->span->process_of[rank]) : 0;
+}
+
+/* all[ranks] = the weights of all ranks. */
+static muster_status gather_weights(muster_worker *worker, muster_communicator *communicator, double weight, double *all) {
+    const int64_t one = 1, size = mst_communicator_total(communicator);
+    const muster_tensor mine = muster_tensor_make(MUSTER_F64, &weight, 1, &one), weights = muster_tensor_make(MUSTER_F64, all, 1, &size);
+    if (mst_device_is_host(worker->device)) return muster_worker_all_gather(worker, communicator, mine, weights);
+    const muster_tensor from = muster_worker_scratch(worker, MUSTER_F64, 1, &one), to = muster_worker_scratch(worker, MUSTER_F64, 1, &size);
+    if (!from.dtype || !to.dtype) return worker->scratch_status;
+    MUSTER_TRY(muster_worker_write(worker, mine, from));
+    MUSTER_TRY(muster_worker_all_gather(worker, communicator, from, to));
+    return muster_worker_read(worker, to, weights);
+}
+
+/* ---- averages ---- */
+
 /* *total = the sum of the weights of all ranks. The number travels as a tensor, which on a GPU lies
  * in scratch memory. */
 static muster_status sum_weights(muster_worker *worker, muster_communicator *communicator, double weight, double *total) {
@@ -31,9 +66,19 @@ static muster_status sum_weights(muster_worker *worker, muster_communicator *com
     return muster_worker_read(worker, there, sum);
 }
 
+/* shares: of the processes; NULL: their sums are added up as they are. */
+static muster_status add_products(muster_worker *worker, muster_communicator *communicator, const double *shares, muster_tensor products) {
+    mst_entrance e;
+    mst_request r = {.collective = MST_ALL_REDUCE, .reduction = MUSTER_SUM, .root = -1, .shards = 1, .shares = shares};
+    if (!shares) return muster_worker_all_reduce(worker, communicator, MUSTER_SUM, products, products);
+    MUSTER_TRY(mst_entrance_open(&e, "muster_worker_all_reduce", worker, communicator));
+    MUSTER_TRY(mst_entrance_check_both(&e, &r, &products, &products));
+    return mst_entrance_submit(&e, r);
+}
+
 /* The products are in the output, if that has the compute dtype, else in scratch memory. */
-static muster_status sum_products(muster_worker *worker, muster_communicator *communicator, double scale, muster_tensor input,
-                                  muster_tensor output) {
+static muster_status sum_products(muster_worker *worker, muster_communicator *communicator, double scale, const double *shares,
+                                  muster_tensor input, muster_tensor output) {
     const muster_dtype compute = mst_dtype_compute(input.dtype);
     const int64_t count = muster_tensor_count(input);
     muster_tensor products = muster_tensor_make(compute, muster_tensor_address(output), 1, &count);
@@ -41,7 +86,7 @@ static muster_status sum_products(muster_worker *worker, muster_communicator *co
     if (compute != input.dtype) products = muster_worker_scratch(worker, compute, 1, &count);
     if (!products.dtype) return worker->scratch_status;
     MUSTER_TRY(mst_worker_weigh(worker, input.dtype, products.data, muster_tensor_address(input), count, scale));
-    MUSTER_TRY(muster_worker_all_reduce(worker, communicator, MUSTER_SUM, products, products));
+    MUSTER_TRY(add_products(worker, communicator, shares, products));
     if (compute == input.dtype || count == 0) return MUSTER_OK;
     return mst_worker_convert(worker, output.dtype, muster_tensor_address(output), compute, products.data, count);
 }
@@ -58,16 +103,40 @@ static muster_status check_average(const char *where, muster_worker *worker, mus
     return mst_entrance_check_whole(&e, &r);
 }
 
+static muster_status average_by_total(const char *where, muster_worker *worker, muster_communicator *communicator, double weight,
+                                      muster_tensor input, muster_tensor output) {
+    double total = 0;
+    MUSTER_TRY(sum_weights(worker, communicator, weight, &total));
+    MUSTER_TRY(mst_weights_check(where, total));
+    return sum_products(worker, communicator, weight / total, NULL, input, output);
+}
+
+static muster_status average_by_process(const char *where, muster_worker *worker, muster_communicator *communicator, double weight,
+                                        muster_tensor input, muster_tensor output) {
+    muster_communicator *over = communicator ? communicator : mst_worker_communicator(worker);
+    const int32_t rank = mst_communicator_public(over, mst_communicator_rank(over, worker)), size = mst_communicator_total(over);
+    const int64_t bytes = (size + (int64_t)over->span->processes) * (int64_t)sizeof(double);
+    double total = 0, *weights = mst_alloc((size_t)bytes), *shares = weights + size;
+    if (!weights) return mst_out_of_memory(where, bytes);
+    muster_status status = gather_weights(worker, over, weight, weights);
+    for (int32_t r = 0; r < size; r++) total += weights[r];
+    if (status == MUSTER_OK) status = mst_weights_check(where, total);
+    if (status == MUSTER_OK) {
+        mst_weights_share(over, weights, total, shares);
+        status = sum_products(worker, over, mst_weights_own(over, weights, rank), shares, input, output);
+    }
+    mst_free(weights);
+    return status;
+}
+
 muster_status muster_worker_all_reduce_weighted(muster_worker *worker, muster_communicator *communicator, double weight,
                                                 muster_tensor input, muster_tensor output) {
     static const char where[] = "muster_worker_all_reduce_weighted";
-    double total = 0;
     MUSTER_TRY(check_average(where, worker, communicator, &input, &output));
     if (!isfinite(weight) || weight < 0)
         return mst_error(MUSTER_INVALID_ARGUMENT, "%s: weight: expected a finite number that is not negative, received %g", where, weight);
     const int64_t mark = muster_worker_scratch_mark(worker);
-    MUSTER_TRY(sum_weights(worker, communicator, weight, &total));
-    MUSTER_TRY(mst_weights_check(where, total));
-    MUSTER_TRY(sum_products(worker, communicator, weight / total, input, output));
+    const bool shared = mst_weights_are_shared(communicator ? communicator : mst_worker_communicator(worker), input.dtype);
+    MUSTER_TRY((shared ? average_by_process : average_by_total)(where, worker, communicator, weight, input, output));
     return muster_worker_scratch_release(worker, mark);
 }

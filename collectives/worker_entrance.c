@@ -43,6 +43,7 @@ muster_status mst_entrance_end(const mst_entrance *e, muster_status status) {
 }
 
 muster_status mst_entrance_submit(const mst_entrance *e, mst_request request) {
+    request.exact = mst_collectives_of(e->worker)->exact;
     if (__builtin_expect(!mst_entrance_group_open(e), 1))
         return mst_entrance_end(e, mst_communicator_run_of_body(e->communicator, e->worker, &request, 1));
     mst_group *group = &e->communicator->members[e->member].group;

@@ -177,6 +177,7 @@ muster_status mst_communicator_create(mst_pool *pool, const mst_communicator_opt
     MUSTER_TRY(make_world(pool, forced, &world));
     world->fixed_order = options && options->fixed_order;
     world->checks = options && options->checks;
+    world->wire_dtype = options ? options->wire_dtype : MUSTER_DTYPE_NONE;
     world->stream_bytes = options ? options->stream_bytes : 0;
     world->nccl_create_ns = options && options->nccl_create_ns ? options->nccl_create_ns : NCCL_CREATE_NS;
     muster_status status = open_world(world, nodes, between);

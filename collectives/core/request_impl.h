@@ -58,8 +58,9 @@ typedef struct mst_apply_offer {
  * publishes the request in its flag line, so the request has the size of the line's payload. */
 typedef struct mst_request {
     uint8_t collective, reduction, dtype;
-    uint8_t algorithm; /* written and read by the transport that serves the rendezvous alone */
-    int32_t root;      /* or the peer of a message; -1: none */
+    uint8_t algorithm : 7; /* written and read by the transport that serves the rendezvous alone */
+    uint8_t exact : 1;     /* floats travel in the dtype in which they are combined, whatever the wire dtype is */
+    int32_t root;          /* or the peer of a message; -1: none */
     /* In elements; 0 if the rank has no such tensor. In a BROADCAST all ranks have the same
      * output_count. */
     int64_t input_count, output_count;
@@ -84,6 +85,9 @@ typedef struct mst_request {
          * which the ranks compare. */
         const mst_momentum *momentum;
         const mst_apply_offer *apply; /* ALL_REDUCE_APPLY */
+        /* ALL_REDUCE, REDUCE: [processes of the communicator], equal on all ranks: the sum of what the
+         * ranks of process p bring counts shares[p] times. With a wire dtype only; NULL: once. */
+        const double *shares;
     };
 } mst_request;
 _Static_assert(sizeof(mst_request) == MST_FLAG_PAYLOAD, "a request travels in a flag line");
@@ -92,6 +96,9 @@ static inline const mst_momentum *mst_request_momentum(const mst_request *reques
     return request->collective == MST_ALL_REDUCE_AXPY ? request->momentum : NULL;
 }
 static inline bool mst_request_applies(const mst_request *request) { return request->collective == MST_ALL_REDUCE_APPLY; }
+static inline const double *mst_request_shares(const mst_request *request) {
+    return request->collective == MST_ALL_REDUCE || request->collective == MST_REDUCE ? request->shares : NULL;
+}
 /* Is it the phase of an apply in which no rank reads the gradients of another? */
 static inline bool mst_request_finishes(const mst_request *request) {
     return mst_request_applies(request) && request->apply->phase == MST_APPLY_FINISH;

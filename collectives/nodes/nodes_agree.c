@@ -12,6 +12,8 @@ static mst_nodes_record record_of(const mst_request *r) {
                                .output = r->output != NULL,
                                .momentum = mst_request_momentum(r) != NULL,
                                .uneven = mst_request_is_uneven(r),
+                               .exact = r->exact,
+                               .shares = mst_request_shares(r) != NULL,
                                .root = r->root,
                                .input_count = r->input_count,
                                .output_count = r->output_count};
@@ -30,9 +32,11 @@ static mst_nodes_record record_of(const mst_request *r) {
 /* A request of another process. Its addresses only say that there is memory. */
 static mst_request request_of(const mst_nodes_record *record, mst_momentum *momentum, mst_apply_offer *offer) {
     static int64_t there;
+    static const double share = 1;
     mst_request r = {.collective = record->collective,
                      .reduction = record->reduction,
                      .dtype = record->dtype,
+                     .exact = record->exact,
                      .root = record->root,
                      .input_count = record->input_count,
                      .output_count = record->output_count,
@@ -48,6 +52,7 @@ static mst_request request_of(const mst_nodes_record *record, mst_momentum *mome
                                    .phase = record->phase};
         r.apply = offer;
     }
+    if (record->shares) r.shares = &share;
     if (!record->momentum) return r;
     *momentum = (mst_momentum){.beta = record->beta};
     r.momentum = momentum;
@@ -67,6 +72,7 @@ static muster_status make_room(mst_nodes_state *state, int32_t entries) {
     MUSTER_TRY(mst_nodes_grow(&state->records, mine + 2 * MST_NODES_PAYLOAD_BYTES)); /* with a small collective and its result */
     MUSTER_TRY(mst_nodes_grow(&state->gathered, mine * span->processes));
     MUSTER_TRY(mst_nodes_grow(&state->requests, all * (int64_t)sizeof(mst_request)));
+    MUSTER_TRY(mst_nodes_grow(&state->weights, span->processes * (int64_t)sizeof(double)));
     MUSTER_TRY(mst_nodes_grow(&state->momenta, all * (int64_t)sizeof(mst_momentum)));
     MUSTER_TRY(mst_nodes_grow(&state->offers, all * (int64_t)sizeof(mst_apply_offer)));
     return mst_nodes_grow(&state->pointers, all * (int64_t)sizeof(mst_request *));
@@ -100,12 +106,27 @@ static void set_requests(mst_nodes_state *state, const mst_batch *batch, int32_t
         }
 }
 
+/* What one rank requires to be exact is exact on all. Do they agree on it? */
+static bool share_exact(mst_nodes_state *state, int32_t entries) {
+    const int32_t size = state->span->size;
+    bool equal = true;
+    for (int32_t i = 0; i < entries; i++) {
+        mst_request *requests = (mst_request *)state->requests.at + (int64_t)i * size;
+        int32_t exact = 0;
+        for (int32_t r = 0; r < size; r++) exact += requests[r].exact;
+        for (int32_t r = 0; r < size; r++) requests[r].exact = exact > 0;
+        equal &= exact == 0 || exact == size;
+    }
+    return equal;
+}
+
 static muster_status gather_requests(mst_nodes_state *state, const mst_batch *batch, int32_t entries, bool heads) {
     const int64_t bytes = (int64_t)entries * state->span->most * (int64_t)sizeof(mst_nodes_record);
     MUSTER_TRY(make_room(state, entries));
     put_records(batch, state->records.at, entries, heads);
     MUSTER_TRY(mst_nodes_gather_all(state, batch->worker, batch->function, state->records.at, bytes, state->gathered.at));
     set_requests(state, batch, entries, heads, state->gathered.at, bytes);
+    share_exact(state, entries);
     return MUSTER_OK;
 }
 
@@ -127,6 +148,7 @@ static muster_status gather_heads(mst_nodes_state *state, const mst_batch *batch
     small.result = result;
     state->small = small;
     set_requests(state, batch, 1, true, (const char *)state->arrival.all, small.stride);
+    if (!share_exact(state, 1)) state->small.bytes = 0; /* their values may have different dtypes */
     return MUSTER_OK;
 }
 
@@ -204,9 +226,13 @@ muster_status mst_nodes_agree(mst_nodes_state *state, const mst_batch *batch) {
     }
     MUSTER_TRY(gather_counts(state, batch, batch->count));
     MUSTER_TRY(check_counts(state, batch, batch->count));
+    if (mst_request_applies(batch->requests)) {
+        const mst_view view = mst_nodes_view(state, batch, 0);
+        (void)mst_nodes_weights(state, &view);
+    }
     if (state->small.bytes > 0) {
         const mst_view view = mst_nodes_view(state, batch, 0);
-        mst_nodes_small_fold(state, &view);
+        mst_nodes_small_fold(state, batch, &view);
         return MUSTER_OK;
     }
     MUSTER_TRY(mst_nodes_measure(state, batch));

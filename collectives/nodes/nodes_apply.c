@@ -102,7 +102,9 @@ static mst_nodes_apply apply_of(mst_nodes_state *state, const mst_batch *batch) 
     a.dtype = a.offer->layout.dtype;
     a.compute = mst_dtype_compute(a.dtype);
     a.element = muster_dtype_size(a.dtype);
-    a.compute_element = muster_dtype_size(a.compute);
+    a.travel = mst_nodes_travelling(batch->communicator, mst_view_own(&a.view));
+    a.travel_element = muster_dtype_size(a.travel);
+    if (a.travel != a.compute) a.weights = state->weights.at;
     for (int32_t r = 0; r < a.view.size; r++) {
         int64_t first;
         const int64_t extent = mst_apply_extent(a.offer, a.view.size, r, &first);

@@ -1,7 +1,12 @@
 /* all_reduce_apply over several processes. First the sums: what the members of a process have of
  * each rank's portion is combined there, and goes to the process of that rank, which adds what it
  * gets in the order of the processes. Then the rule, on the rank whose portion it is. Then the new
- * values go to all processes. Both travel in rounds, in which every portion has its turn. */
+ * values go to all processes. Both travel in rounds, in which every portion has its turn.
+ *
+ * With a wire dtype a process rounds its sums to it once, and the process of the portion does not
+ * round what it adds up. A sum is multiplied, before it is rounded, by what makes it the sum of all
+ * if the others had the same: gradients of a mean are the smaller the more ranks there are, and
+ * would be lost in f16. New values are not rounded: they are parameters. */
 #ifndef MST_NODES_APPLY_PRIVATE_H
 #define MST_NODES_APPLY_PRIVATE_H
 
@@ -14,10 +19,11 @@ typedef struct mst_nodes_apply {
     const mst_batch *batch;
     mst_view view; /* of the ranks of all processes, which are in the order of the processes */
     const mst_apply_offer *offer;
-    muster_dtype dtype, compute;
-    int64_t element, compute_element, extent; /* extent: of the longest portion */
-    int64_t round;                            /* the number of the next one: which buffer serves */
-    muster_status status;                     /* the first failure: the rounds go on, because the other processes count on them */
+    muster_dtype dtype, compute, travel;     /* travel: of the sums between processes */
+    int64_t element, travel_element, extent; /* extent: of the longest portion */
+    const double *weights;                   /* of the processes' sums; NULL: none is multiplied */
+    int64_t round;                           /* the number of the next one: which buffer serves */
+    muster_status status;                    /* the first failure: the rounds go on, because the other processes count on them */
     char message[MST_MESSAGE_SIZE];
 } mst_nodes_apply;
 

@@ -6,13 +6,13 @@
 static int64_t sum_step(const mst_nodes_apply *a) {
     const mst_rank_span *span = a->state->span;
     const int64_t got = (int64_t)span->processes * span->most, parts = span->size > got ? span->size : got;
-    const int64_t line = MST_CACHE_LINE / a->compute_element, step = MST_NODES_AREA_BYTES / a->compute_element / parts;
+    const int64_t line = MST_CACHE_LINE / a->travel_element, step = MST_NODES_AREA_BYTES / a->travel_element / parts;
     return step >= line ? step / line * line : step > 0 ? step : 1;
 }
 
 static int64_t chunk_bytes(const mst_nodes_apply *a, int32_t rank, int64_t round) {
     const mst_nodes_chunk chunk = mst_nodes_chunk_of(a, rank, round, sum_step(a));
-    return (chunk.end - chunk.begin) * a->compute_element;
+    return (chunk.end - chunk.begin) * a->travel_element;
 }
 
 static bool is_here(const mst_nodes_apply *a, int32_t rank) { return a->state->span->process_of[rank] == a->state->span->here; }
@@ -26,8 +26,8 @@ static int64_t own_offset(const mst_nodes_apply *a, int64_t round) {
 
 /* ---- filling ---- */
 
-/* Each member combines its share of the elements, for all members of the process in rank order. */
-static void combine(const mst_nodes_apply *a, const mst_apply_range *range, char *sum) {
+/* sum[0, range->count) = that of all members of the process, in rank order. */
+static void combine(const mst_nodes_apply *a, const mst_apply_range *range, void *sum) {
     const mst_rank_span *span = a->state->span;
     bool begun = false;
     for (int32_t m = 0; m < a->batch->communicator->size; m++) {
@@ -38,6 +38,37 @@ static void combine(const mst_nodes_apply *a, const mst_apply_range *range, char
         }
     }
     if (!begun) mst_nodes_neutral(MUSTER_SUM, a->compute, sum, range->count);
+    const double weight = a->weights ? a->weights[span->here] : 1;
+    if (weight > 0 && weight < 1) mst_reduction_accumulate(MUSTER_AVG, a->compute, sum, sum, range->count, 1 / weight, true);
+}
+
+/* A range whose sums are rounded to the wire dtype. */
+typedef struct narrowed {
+    const mst_nodes_apply *a;
+    const mst_apply_range *range;
+} narrowed;
+
+static mst_apply_range part_of(const mst_apply_range *range, int64_t first, int64_t count) {
+    mst_apply_range part = *range;
+    part.first += first;
+    part.at += first;
+    part.state += first;
+    part.count = count;
+    return part;
+}
+
+static void combine_piece(const void *context, void *sum, int64_t first, int64_t count) {
+    const narrowed *n = context;
+    const mst_apply_range part = part_of(n->range, first, count);
+    combine(n->a, &part, sum);
+}
+
+/* Each member fills its share of the elements. */
+static void fill(const mst_nodes_apply *a, const mst_apply_range *range, char *to) {
+    if (a->travel == a->compute)
+        combine(a, range, to);
+    else
+        mst_nodes_narrow(a->travel, a->compute, to, range->count, combine_piece, &(narrowed){a, range});
 }
 
 static void sum_fill(const mst_nodes_apply *a, int64_t round, mst_nodes_buffer *buffer) {
@@ -45,11 +76,11 @@ static void sum_fill(const mst_nodes_apply *a, int64_t round, mst_nodes_buffer *
     for (int32_t r = 0; r < a->view.size; r++) {
         const mst_nodes_chunk chunk = mst_nodes_chunk_of(a, r, round, sum_step(a));
         int64_t *offset = is_here(a, r) ? &kept : &sent, begin, end, at;
-        mst_segment(chunk.end - chunk.begin, a->compute_element, a->batch->communicator->size, a->batch->rank, &begin, &end);
+        mst_segment(chunk.end - chunk.begin, a->travel_element, a->batch->communicator->size, a->batch->rank, &begin, &end);
         mst_nodes_ranges ranges = mst_nodes_ranges_of(a, r, chunk.begin + begin, chunk.begin + end);
         mst_apply_range range;
-        while (mst_nodes_ranges_next(&ranges, &range, &at)) combine(a, &range, buffer->from + *offset + (begin + at) * a->compute_element);
-        *offset += (chunk.end - chunk.begin) * a->compute_element;
+        while (mst_nodes_ranges_next(&ranges, &range, &at)) fill(a, &range, buffer->from + *offset + (begin + at) * a->travel_element);
+        *offset += (chunk.end - chunk.begin) * a->travel_element;
     }
 }
 
@@ -83,7 +114,8 @@ typedef struct sums {
 static const char *fold(const mst_nodes_apply *a, const char *parts, int64_t part_bytes, const char *kept, int64_t count, sums *to) {
     const mst_rank_span *span = a->state->span;
     for (int32_t p = 0; p < span->processes; p++) {
-        mst_reduction_accumulate(MUSTER_SUM, a->compute, to->compute, p == span->here ? kept : parts, count, 1, p == 0);
+        mst_reduction_accumulate(a->weights ? MUSTER_AVG : MUSTER_SUM, a->travel, to->compute, p == span->here ? kept : parts, count,
+                                 a->weights ? a->weights[p] : 1, p == 0);
         if (p != span->here) parts += part_bytes;
     }
     if (a->compute == a->dtype) return to->compute;
@@ -107,7 +139,7 @@ static muster_status take(const mst_nodes_apply *a, const mst_apply_range *range
 static void sum_drain(mst_nodes_apply *a, int64_t round, const mst_nodes_buffer *buffer) {
     sums made;
     const mst_nodes_chunk chunk = mst_nodes_chunk_of(a, a->view.rank, round, sum_step(a));
-    const int64_t most = MST_APPLY_STEP / a->compute_element;
+    const int64_t most = MST_APPLY_STEP / muster_dtype_size(a->compute);
     int64_t before = 0, all = 0, at;
     for (int32_t r = 0; r < a->view.size; r++) {
         if (!is_here(a, r)) continue;
@@ -119,12 +151,8 @@ static void sum_drain(mst_nodes_apply *a, int64_t round, const mst_nodes_buffer 
     mst_apply_range range;
     while (a->status == MUSTER_OK && mst_nodes_ranges_next(&ranges, &range, &at)) {
         for (int64_t i = 0; i < range.count && a->status == MUSTER_OK; i += most) {
-            mst_apply_range step = range;
-            step.first += i;
-            step.at += i;
-            step.state += i;
-            step.count = range.count - i < most ? range.count - i : most;
-            const int64_t offset = (at + i) * a->compute_element;
+            const mst_apply_range step = part_of(&range, i, range.count - i < most ? range.count - i : most);
+            const int64_t offset = (at + i) * a->travel_element;
             mst_nodes_apply_note(a, take(a, &step, fold(a, parts + offset, all, kept + offset, step.count, &made)));
         }
     }

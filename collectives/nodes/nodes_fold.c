@@ -8,21 +8,24 @@ typedef struct fold {
     const mst_batch *batch;
     const mst_view *view;
     const mst_request *here;
-    muster_dtype compute;
+    muster_dtype compute, travel; /* travel: of the processes' results */
     muster_reduction op;
-    int64_t element, compute_element, count; /* count: of the vector that is reduced */
-    int64_t first, last;                     /* of the round: [first, last) of the vector */
+    double scale;                           /* of the vectors of an average */
+    int64_t element, travel_element, count; /* count: of the vector that is reduced */
+    int64_t first, last;                    /* of the round: [first, last) of the vector */
 } fold;
 
-static int64_t round_elements(muster_dtype compute) { return MST_NODES_AREA_BYTES / muster_dtype_size(compute); }
+static int64_t round_elements(muster_dtype travel) { return MST_NODES_AREA_BYTES / muster_dtype_size(travel); }
 
 static fold fold_of(const mst_batch *batch, const mst_view *view, int64_t round) {
     const mst_request *here = mst_view_own(view);
     fold f = {.batch = batch, .view = view, .here = here, .compute = mst_dtype_compute(here->dtype), .count = mst_nodes_vector(here)};
-    const int64_t step = round_elements(f.compute);
+    f.travel = mst_nodes_travelling(batch->communicator, here);
+    const int64_t step = round_elements(f.travel);
     f.op = mst_nodes_op(here);
+    f.scale = f.op == MUSTER_AVG ? mst_nodes_own_scale(batch, view) : 1;
     f.element = muster_dtype_size(here->dtype);
-    f.compute_element = muster_dtype_size(f.compute);
+    f.travel_element = muster_dtype_size(f.travel);
     f.first = round * step;
     f.last = f.count - f.first < step ? f.count : f.first + step;
     return f;
@@ -30,7 +33,7 @@ static fold fold_of(const mst_batch *batch, const mst_view *view, int64_t round)
 
 /* The part of the round on which this member works, of all that its process does. */
 static void own_segment(const fold *f, int64_t *begin, int64_t *end) {
-    mst_segment(f->last - f->first, f->compute_element, f->batch->communicator->size, f->batch->rank, begin, end);
+    mst_segment(f->last - f->first, f->travel_element, f->batch->communicator->size, f->batch->rank, begin, end);
     *begin += f->first;
     *end += f->first;
 }
@@ -52,20 +55,38 @@ void mst_nodes_neutral(muster_reduction op, muster_dtype compute, void *to, int6
 /* sum[0, count) = the vectors of the members from element `first` on, one after the other; not
  * begin: what is there, and then they. */
 static void combine(const fold *f, void *sum, int64_t first, int64_t count, bool begin) {
-    const double scale = 1.0 / (double)mst_view_shards(f->view);
     for (int32_t m = 0; m < f->batch->communicator->size; m++) {
         const mst_request *request = local_request(f, m);
         for (int64_t s = 0; s < mst_request_shards(request); s++, begin = false) {
             const char *values = (const char *)request->input + (s * f->count + first) * f->element;
-            mst_reduction_accumulate(f->op, f->here->dtype, sum, values, count, scale, begin);
+            mst_reduction_accumulate(f->op, f->here->dtype, sum, values, count, f->scale, begin);
         }
     }
     if (begin) mst_nodes_neutral(f->op, f->compute, sum, count); /* no vector is here */
 }
 
-void mst_nodes_combine(const mst_batch *batch, const mst_view *view, void *sum, int64_t first, int64_t count) {
+/* A piece of what is rounded to the wire dtype. */
+typedef struct narrowed {
+    const fold *f;
+    int64_t first;
+} narrowed;
+
+static void combine_piece(const void *context, void *sum, int64_t first, int64_t count) {
+    const narrowed *n = context;
+    combine(n->f, sum, n->first + first, count, true);
+}
+
+/* to[0, count) = the members' result from element `first` on, as it travels. */
+static void fill(const fold *f, void *to, int64_t first, int64_t count) {
+    if (f->travel == f->compute)
+        combine(f, to, first, count, true);
+    else
+        mst_nodes_narrow(f->travel, f->compute, to, count, combine_piece, &(narrowed){f, first});
+}
+
+void mst_nodes_combine(const mst_batch *batch, const mst_view *view, void *to, int64_t first, int64_t count) {
     const fold f = fold_of(batch, view, 0);
-    combine(&f, sum, first, count, true);
+    fill(&f, to, first, count);
 }
 
 bool mst_nodes_has_order(const mst_rank_span *span) {
@@ -79,10 +100,9 @@ static bool is_chain(const fold *f) { return mst_nodes_is_ordered(f->batch->comm
 
 static mst_move move_of(const fold *f) {
     mst_move move = {.kind = MST_MOVE_ALL_REDUCE,
-                     .dtype = f->compute,
-                     .op = f->op == MUSTER_AVG ? MUSTER_SUM : f->op, /* the inputs have their weights already */
                      .algorithm = is_chain(f) ? MST_MOVE_CHAIN : mst_nodes_move_algorithm(f->batch->communicator),
                      .count = f->last - f->first};
+    mst_nodes_set_reduction(f->batch, f->view, &move);
     if (f->here->collective != MST_REDUCE) mst_nodes_choose(f->batch, f->view, &move);
     return move;
 }
@@ -93,7 +113,8 @@ static mst_move move_of(const fold *f) {
 static bool is_split(const fold *f, int64_t *begin, int64_t *end) {
     const mst_nodes_state *state = mst_nodes_of(f->batch->communicator);
     if (f->here->collective != MST_ALL_REDUCE || f->batch->communicator->size != 1 || mst_request_shards(f->here) != 1) return false;
-    if (f->here->dtype != f->compute || f->op == MUSTER_AVG || mst_nodes_name_of(f->batch->communicator)) return false;
+    if (f->here->dtype != f->travel || f->op == MUSTER_AVG || mst_request_shares(f->here) || mst_nodes_name_of(f->batch->communicator))
+        return false;
     const mst_move move = move_of(f);
     if ((move.algorithm ? move.algorithm : mst_schedule_select(&state->schedule, &move)) != MST_MOVE_EXCHANGE) return false;
     *begin = f->first + mst_schedule_slice(&state->channel, move.count, f->element, state->channel.rank);
@@ -117,7 +138,7 @@ static void fold_fill(const mst_batch *batch, const mst_view *view, int64_t roun
         return;
     }
     own_segment(&f, &begin, &end);
-    if (begin < end && !is_chain(&f)) combine(&f, buffer->from + (begin - f.first) * f.compute_element, begin, end - begin, true);
+    if (begin < end && !is_chain(&f)) fill(&f, buffer->from + (begin - f.first) * f.travel_element, begin, end - begin);
 }
 
 /* Called under the lock of the wire, when the sum of the processes before is there. */
@@ -156,22 +177,34 @@ static void fold_move(const mst_batch *batch, const mst_view *view, int64_t roun
 
 /* to[0, count) = the results from element `at` on. */
 static void write_output(const fold *f, const char *results, char *to, int64_t at, int64_t count) {
-    if (count > 0) mst_convert(f->here->dtype, to, f->compute, results + (at - f->first) * f->compute_element, count);
+    if (count > 0) mst_convert(f->here->dtype, to, f->travel, results + (at - f->first) * f->travel_element, count);
+}
+
+/* sum[0, count) are the gradients of the parameter's elements from `begin` on. */
+static void update_by(const fold *f, const char *sum, int64_t begin, int64_t count) {
+    const mst_momentum *momentum = mst_request_momentum(f->here);
+    char *parameter = (char *)f->here->output + begin * f->element;
+    if (momentum)
+        mst_reduction_momentum(f->here->dtype, parameter, parameter, (char *)momentum->velocity + begin * f->element, sum, count,
+                               f->here->alpha, momentum->beta);
+    else
+        mst_reduction_update(f->here->dtype, parameter, parameter, sum, count, f->here->alpha);
 }
 
 /* This member's parameter is read, and written for all members of the process. */
 static void update(const fold *f, const char *results) {
-    const mst_momentum *momentum = mst_request_momentum(f->here);
+    _Alignas(MST_CACHE_LINE) char sums[MST_NODES_PIECE_BYTES];
+    const int64_t most = MST_NODES_PIECE_BYTES / muster_dtype_size(f->compute);
     int64_t begin, end;
     own_segment(f, &begin, &end);
     if (begin == end) return;
-    const char *sum = results + (begin - f->first) * f->compute_element;
-    char *parameter = (char *)f->here->output + begin * f->element;
-    if (momentum)
-        mst_reduction_momentum(f->here->dtype, parameter, parameter, (char *)momentum->velocity + begin * f->element, sum, end - begin,
-                               f->here->alpha, momentum->beta);
-    else
-        mst_reduction_update(f->here->dtype, parameter, parameter, sum, end - begin, f->here->alpha);
+    const char *parameter = (const char *)f->here->output + begin * f->element;
+    if (f->travel == f->compute) update_by(f, results + (begin - f->first) * f->travel_element, begin, end - begin);
+    for (int64_t at = begin; at < end && f->travel != f->compute; at += most) {
+        const int64_t count = end - at < most ? end - at : most;
+        mst_convert(f->compute, sums, f->travel, results + (at - f->first) * f->travel_element, count);
+        update_by(f, sums, at, count);
+    }
     for (int32_t m = 0; m < f->batch->communicator->size; m++) {
         char *other = (char *)local_request(f, m)->output + begin * f->element;
         if (other != parameter) memcpy(other, parameter, (size_t)((end - begin) * f->element));
@@ -212,7 +245,6 @@ void mst_nodes_fold_drain(const mst_batch *batch, const mst_view *view, int64_t 
 
 mst_nodes_plan mst_nodes_fold_plan(const mst_batch *batch, const mst_view *view) {
     const mst_request *here = mst_view_own(view);
-    const int64_t step = round_elements(mst_dtype_compute(here->dtype)), count = mst_nodes_vector(here);
-    (void)batch;
+    const int64_t step = round_elements(mst_nodes_travelling(batch->communicator, here)), count = mst_nodes_vector(here);
     return (mst_nodes_plan){.rounds = count / step + (count % step != 0), .fill = fold_fill, .move = fold_move, .drain = fold_drain};
 }

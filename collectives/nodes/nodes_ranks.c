@@ -6,7 +6,10 @@
  * flat: the piece is cut into a slice for each rank; slice k of every rank's values goes to the
  * rank in place k, which combines them, and the results go to all; also in the reproducible mode,
  * where the ranks of a process do not follow one another. Places count the ranks of the first
- * process, then those of the second, ..., so that the concatenation of the slices is the piece. */
+ * process, then those of the second, ..., so that the concatenation of the slices is the piece.
+ *
+ * With a wire dtype every rank rounds its values to it, and what is combined is rounded once
+ * more. */
 #include "names_private.h"
 #include "nodes_transport_private.h"
 
@@ -16,8 +19,11 @@ typedef struct ranks {
     const mst_view *view;
     const mst_rank_span *span;
     muster_dtype dtype, compute;
+    muster_dtype travel, back; /* of the values and of the results, on their way */
     muster_reduction op;
-    int64_t element, compute_element, count;
+    const double *shares; /* of the processes; NULL: each value has `scale` */
+    double scale;         /* of an average */
+    int64_t element, travel_element, back_element, count;
     int64_t first, last; /* of the piece */
     char *sent, *values; /* what this process sends, and what it gets of all */
     char *mine, *result; /* what it has combined, and the whole piece */
@@ -68,7 +74,7 @@ static int32_t ranks_place(const ranks *k, int32_t p) {
 static void ranks_slice(const ranks *k, int32_t place, int64_t *begin, int64_t *end) {
     const int32_t takers = k->flat ? k->span->size : k->span->counts[0];
     *begin = *end = 0;
-    if (place < takers) mst_segment(k->last - k->first, k->compute_element, takers, place, begin, end);
+    if (place < takers) mst_segment(k->last - k->first, k->back_element, takers, place, begin, end);
 }
 
 /* The elements that the ranks of process p combine, and where they begin. */
@@ -92,42 +98,61 @@ static void ranks_fill(const ranks *k) {
         int64_t begin = 0;
         const int64_t portion = ranks_portion(k, q, &begin);
         for (int64_t s = 0; s < mst_request_shards(request); s++)
-            memcpy(at + (before + s) * portion * k->element, (const char *)request->input + (s * k->count + k->first + begin) * k->element,
-                   (size_t)(portion * k->element));
-        at += all * portion * k->element;
+            mst_convert(k->travel, at + (before + s) * portion * k->travel_element, k->dtype,
+                        (const char *)request->input + (s * k->count + k->first + begin) * k->element, portion);
+        at += all * portion * k->travel_element;
     }
 }
 
-/* What this rank combines, of the values of all ranks in their order. */
-static void ranks_combine(const ranks *k) {
-    int64_t begin, end, start = 0, combined = 0;
-    const int64_t portion = ranks_portion(k, k->span->here, &start);
-    ranks_slice(k, ranks_place(k, k->span->here) + k->batch->rank, &begin, &end);
-    if (begin == end) return;
-    char *sum = k->mine + (begin - start) * k->compute_element;
-    const double scale = 1.0 / (double)mst_view_shards(k->view);
+/* The slice of a rank, in the portion of its process. */
+typedef struct ranks_part {
+    const ranks *k;
+    int64_t portion, begin;
+} ranks_part;
+
+/* sum[0, count) = the values of all ranks in their order, from element `first` of the slice on. */
+static void ranks_sum(const void *context, void *sum, int64_t first, int64_t count) {
+    const ranks_part *part = context;
+    const ranks *k = part->k;
+    int64_t combined = 0;
     for (int32_t r = 0; r < k->span->size; r++) {
         const char *values = k->values;
-        for (int32_t p = 0; p < k->span->process_of[r]; p++) values += ranks_vectors(k, p, -1) * portion * k->element;
-        values += ranks_vectors(k, k->span->process_of[r], r) * portion * k->element;
-        for (int64_t s = 0; s < mst_request_shards(k->view->requests[r]); s++, values += portion * k->element)
-            mst_reduction_accumulate(k->op, k->dtype, sum, values + (begin - start) * k->element, end - begin, scale, combined++ == 0);
+        const double scale = k->shares ? k->shares[k->span->process_of[r]] : k->scale;
+        for (int32_t p = 0; p < k->span->process_of[r]; p++) values += ranks_vectors(k, p, -1) * part->portion * k->travel_element;
+        values += ranks_vectors(k, k->span->process_of[r], r) * part->portion * k->travel_element;
+        for (int64_t s = 0; s < mst_request_shards(k->view->requests[r]); s++, values += part->portion * k->travel_element)
+            mst_reduction_accumulate(k->op, k->travel, sum, values + (part->begin + first) * k->travel_element, count, scale,
+                                     combined++ == 0);
     }
-    if (combined == 0) mst_reduction_identity(k->op, k->compute, sum, end - begin);
+    if (combined == 0) mst_reduction_identity(k->op, k->compute, sum, count);
+}
+
+/* What this rank combines. */
+static void ranks_combine(const ranks *k) {
+    int64_t begin, end, start = 0;
+    ranks_part part = {.k = k, .portion = ranks_portion(k, k->span->here, &start)};
+    ranks_slice(k, ranks_place(k, k->span->here) + k->batch->rank, &begin, &end);
+    if (begin == end) return;
+    part.begin = begin - start;
+    char *to = k->mine + part.begin * k->back_element;
+    if (k->back == k->compute)
+        ranks_sum(&part, to, 0, end - begin);
+    else
+        mst_nodes_narrow(k->back, k->compute, to, end - begin, ranks_sum, &part);
 }
 
 static mst_move ranks_spread(const ranks *k, mst_nodes_buffer *buffer) {
     const int64_t here = ranks_vectors(k, k->span->here, -1);
     for (int32_t p = 0; p < k->span->processes; p++) {
-        buffer->send_bytes[p] = here * ranks_portion(k, p, NULL) * k->element;
-        buffer->bytes[p] = ranks_vectors(k, p, -1) * ranks_portion(k, k->span->here, NULL) * k->element;
+        buffer->send_bytes[p] = here * ranks_portion(k, p, NULL) * k->travel_element;
+        buffer->bytes[p] = ranks_vectors(k, p, -1) * ranks_portion(k, k->span->here, NULL) * k->travel_element;
     }
     return (mst_move){
         .kind = MST_MOVE_ALL_TO_ALL, .bytes = buffer->bytes, .send_bytes = buffer->send_bytes, .from = k->sent, .to = k->values};
 }
 
 static mst_move ranks_collect(const ranks *k, mst_nodes_buffer *buffer) {
-    for (int32_t p = 0; p < k->span->processes; p++) buffer->bytes[p] = ranks_portion(k, p, NULL) * k->compute_element;
+    for (int32_t p = 0; p < k->span->processes; p++) buffer->bytes[p] = ranks_portion(k, p, NULL) * k->back_element;
     if (k->flat) return (mst_move){.kind = MST_MOVE_ALL_GATHER, .bytes = buffer->bytes, .from = k->mine, .to = k->result};
     return (mst_move){.kind = MST_MOVE_BROADCAST, .count = buffer->bytes[0], .to = k->result};
 }
@@ -154,15 +179,19 @@ static muster_status ranks_chunk(ranks *k) {
     return MUSTER_OK;
 }
 
-muster_status mst_nodes_ranks_run(mst_nodes_state *state, const mst_batch *batch, const mst_view *view) {
+static ranks ranks_of(mst_nodes_state *state, const mst_batch *batch, const mst_view *view) {
     const mst_request *here = mst_view_own(view);
+    const bool narrow = mst_nodes_is_narrow(batch->communicator, here);
     ranks k = {.state = state,
                .batch = batch,
                .view = view,
                .span = state->span,
                .dtype = here->dtype,
                .compute = mst_dtype_compute(here->dtype),
-               .op = here->collective == MST_ALL_REDUCE_AXPY ? MUSTER_SUM : here->reduction,
+               .travel = narrow ? batch->communicator->world->wire_dtype : here->dtype,
+               .back = mst_nodes_travelling(batch->communicator, here),
+               .op = mst_request_shares(here) ? MUSTER_AVG : mst_nodes_op(here),
+               .shares = mst_request_shares(here),
                .element = muster_dtype_size(here->dtype),
                .count = mst_nodes_vector(here),
                .sent = state->buffers[0].from,
@@ -170,13 +199,21 @@ muster_status mst_nodes_ranks_run(mst_nodes_state *state, const mst_batch *batch
                .mine = state->buffers[1].from,
                .result = state->buffers[1].to,
                .flat = mst_nodes_name_of(batch->communicator) != MST_NODES_naive};
-    k.compute_element = muster_dtype_size(k.compute);
+    k.scale = 1.0 / (double)mst_view_shards(view);
+    k.travel_element = muster_dtype_size(k.travel);
+    k.back_element = muster_dtype_size(k.back);
     if (!k.flat) k.mine = k.result;
-    const int64_t vectors = ranks_all_vectors(&k), bytes = (vectors > 1 ? vectors : 1) * k.element;
-    const int64_t wide = bytes > k.compute_element ? bytes : k.compute_element, most = MST_NODES_AREA_BYTES / wide;
+    return k;
+}
+
+muster_status mst_nodes_ranks_run(mst_nodes_state *state, const mst_batch *batch, const mst_view *view) {
+    ranks k = ranks_of(state, batch, view);
+    const int64_t vectors = ranks_all_vectors(&k), bytes = (vectors > 1 ? vectors : 1) * k.travel_element;
+    const int64_t wide = bytes > k.back_element ? bytes : k.back_element, most = MST_NODES_AREA_BYTES / wide;
     if (most == 0)
         return mst_error(MUSTER_UNSUPPORTED, "%s: expected at most %lld shards of all ranks with the algorithm \"%s\", received %lld",
-                         batch->function, (long long)(MST_NODES_AREA_BYTES / k.element), k.flat ? "flat" : "naive", (long long)vectors);
+                         batch->function, (long long)(MST_NODES_AREA_BYTES / k.travel_element), k.flat ? "flat" : "naive",
+                         (long long)vectors);
     for (; k.first < k.count; k.first = k.last) {
         k.last = k.count - k.first < most ? k.count : k.first + most;
         MUSTER_TRY(ranks_chunk(&k));

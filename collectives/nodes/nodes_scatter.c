@@ -6,16 +6,17 @@
 typedef struct scatter {
     const mst_view *view;
     const mst_rank_span *span;
-    muster_dtype dtype, compute;
-    int64_t element, compute_element, step; /* step: elements of a process in a round, at most */
+    muster_dtype dtype, travel;
+    int64_t element, travel_element, step; /* step: elements of a process in a round, at most */
 } scatter;
 
 static scatter scatter_of(const mst_batch *batch, const mst_view *view) {
     const mst_request *here = mst_view_own(view);
-    scatter s = {.view = view, .span = batch->communicator->span, .dtype = here->dtype, .compute = mst_dtype_compute(here->dtype)};
+    scatter s = {
+        .view = view, .span = batch->communicator->span, .dtype = here->dtype, .travel = mst_nodes_travelling(batch->communicator, here)};
     s.element = muster_dtype_size(s.dtype);
-    s.compute_element = muster_dtype_size(s.compute);
-    const int64_t line = MST_CACHE_LINE / s.compute_element, most = MST_NODES_AREA_BYTES / s.compute_element / s.span->processes;
+    s.travel_element = muster_dtype_size(s.travel);
+    const int64_t line = MST_CACHE_LINE / s.travel_element, most = MST_NODES_AREA_BYTES / s.travel_element / s.span->processes;
     s.step = most >= line ? most / line * line : 1;
     return s;
 }
@@ -49,7 +50,7 @@ static void fill_chunk(const scatter *s, const mst_batch *batch, int32_t process
         int64_t a = before, b = before + part;
         if (s->span->process_of[r] == process) {
             if (overlaps(&a, &b, first, last) && overlaps(&a, &b, first + begin - at, first + end - at))
-                mst_nodes_combine(batch, s->view, from + (at + a - first) * s->compute_element, in_vector + a - before, b - a);
+                mst_nodes_combine(batch, s->view, from + (at + a - first) * s->travel_element, in_vector + a - before, b - a);
             before += part;
         }
         in_vector += part;
@@ -61,7 +62,7 @@ static void scatter_fill(const mst_batch *batch, const mst_view *view, int64_t r
     const scatter s = scatter_of(batch, view);
     int64_t all = 0, at = 0, begin, end;
     for (int32_t p = 0; p < s.span->processes; p++) all += chunk_of(&s, p, round);
-    mst_segment(all, s.compute_element, batch->communicator->size, batch->rank, &begin, &end);
+    mst_segment(all, s.travel_element, batch->communicator->size, batch->rank, &begin, &end);
     for (int32_t p = 0; p < s.span->processes && begin < end; p++) {
         const int64_t chunk = chunk_of(&s, p, round);
         if (begin < at + chunk && end > at) fill_chunk(&s, batch, p, round, buffer->from, at, begin, end);
@@ -71,15 +72,13 @@ static void scatter_fill(const mst_batch *batch, const mst_view *view, int64_t r
 
 static void scatter_move(const mst_batch *batch, const mst_view *view, int64_t round, mst_nodes_buffer *buffer) {
     const scatter s = scatter_of(batch, view);
-    const muster_reduction op = mst_nodes_op(mst_view_own(view));
-    for (int32_t p = 0; p < s.span->processes; p++) buffer->bytes[p] = chunk_of(&s, p, round) * s.compute_element;
+    for (int32_t p = 0; p < s.span->processes; p++) buffer->bytes[p] = chunk_of(&s, p, round) * s.travel_element;
     buffer->move = (mst_move){.kind = MST_MOVE_REDUCE_SCATTER,
-                              .dtype = s.compute,
-                              .op = op == MUSTER_AVG ? MUSTER_SUM : op, /* the inputs have their weights already */
                               .algorithm = mst_nodes_move_algorithm(batch->communicator),
                               .bytes = buffer->bytes,
                               .from = buffer->from,
                               .to = buffer->to};
+    mst_nodes_set_reduction(batch, view, &buffer->move);
     mst_nodes_choose(batch, view, &buffer->move);
 }
 
@@ -90,8 +89,8 @@ static void scatter_drain(const mst_batch *batch, const mst_view *view, int64_t 
     for (int32_t m = 0; m < batch->rank; m++) before += mst_view_part(view, s.span->ranks[m]);
     int64_t a = before, b = before + mst_view_part(view, view->rank);
     if (!overlaps(&a, &b, first, last)) return;
-    mst_convert(s.dtype, (char *)mst_view_own(view)->output + (a - before) * s.element, s.compute,
-                buffer->to + (a - first) * s.compute_element, b - a);
+    mst_convert(s.dtype, (char *)mst_view_own(view)->output + (a - before) * s.element, s.travel,
+                buffer->to + (a - first) * s.travel_element, b - a);
 }
 
 mst_nodes_plan mst_nodes_scatter_plan(const mst_batch *batch, const mst_view *view) {

@@ -17,7 +17,8 @@ static bool members_agree(const mst_batch *batch) {
     const mst_request *first = mst_nodes_offered(batch, 0, 0, true);
     for (int32_t m = 1; m < batch->communicator->size; m++) {
         const mst_request *r = mst_nodes_offered(batch, m, 0, true);
-        if (r->collective != first->collective || r->reduction != first->reduction || r->dtype != first->dtype || r->root != first->root)
+        if (r->collective != first->collective || r->reduction != first->reduction || r->dtype != first->dtype || r->root != first->root ||
+            r->exact != first->exact || !mst_request_shares(r) != !mst_request_shares(first))
             return false;
         if (mst_nodes_vector(r) != mst_nodes_vector(first) && !is_joined(r->collective)) return false;
     }
@@ -54,7 +55,7 @@ static int64_t slot_bytes(const mst_batch *batch) {
             bytes = m == 0 || count > bytes ? count : bytes;
         }
     const bool partial = is_reduction(r->collective) && !mst_nodes_is_ordered(batch->communicator, r);
-    if (!multiplied(&bytes, muster_dtype_size(partial ? mst_dtype_compute(r->dtype) : r->dtype))) return 0;
+    if (!multiplied(&bytes, muster_dtype_size(partial ? mst_nodes_travelling(batch->communicator, r) : r->dtype))) return 0;
     return (bytes + 15) / 16 * 16; /* so that each slot is aligned */
 }
 
@@ -78,19 +79,32 @@ mst_nodes_small mst_nodes_small_of(const mst_batch *batch) {
 
 /* ---- what this process brings ---- */
 
-/* The members' vectors combined, as for a move. */
-static void put_partial(const mst_batch *batch, char *to) {
+/* sum[0, count) = the members' vectors from element `at` on, combined as for a move. Of an average
+ * each member has one (has_scale). */
+static void put_combined(const void *context, void *sum, int64_t at, int64_t count) {
+    const mst_batch *batch = context;
     const mst_request *first = mst_nodes_offered(batch, 0, 0, true);
     const muster_reduction op = mst_nodes_op(first);
-    const int64_t count = mst_nodes_vector(first);
+    const bool narrow = mst_nodes_is_narrow(batch->communicator, first);
+    const double scale = 1.0 / (narrow ? batch->communicator->size : batch->communicator->span->size);
     int64_t combined = 0;
     for (int32_t m = 0; m < batch->communicator->size; m++) {
         const mst_request *r = mst_nodes_offered(batch, m, 0, true);
         for (int64_t s = 0; s < mst_request_shards(r); s++)
-            mst_reduction_accumulate(op, r->dtype, to, (const char *)r->input + s * count * muster_dtype_size(r->dtype), count,
-                                     1.0 / batch->communicator->span->size, combined++ == 0);
+            mst_reduction_accumulate(op, r->dtype, sum,
+                                     (const char *)r->input + (s * mst_nodes_vector(first) + at) * muster_dtype_size(r->dtype), count,
+                                     scale, combined++ == 0);
     }
-    if (combined == 0) mst_nodes_neutral(op, mst_dtype_compute(first->dtype), to, count);
+    if (combined == 0) mst_nodes_neutral(op, mst_dtype_compute(first->dtype), sum, count);
+}
+
+static void put_partial(const mst_batch *batch, char *to) {
+    const mst_request *first = mst_nodes_offered(batch, 0, 0, true);
+    const muster_dtype compute = mst_dtype_compute(first->dtype), travel = mst_nodes_travelling(batch->communicator, first);
+    if (travel == compute)
+        put_combined(batch, to, 0, mst_nodes_vector(first));
+    else
+        mst_nodes_narrow(travel, compute, to, mst_nodes_vector(first), put_combined, batch);
 }
 
 static void put_vectors(const mst_batch *batch, const mst_nodes_small *small, char *to) {
@@ -132,8 +146,22 @@ static const char *slot_of(const mst_nodes_state *state, int32_t process, int64_
     return state->small.all + process * state->small.stride + slot * state->small.slot;
 }
 
-/* The leader: the result in the compute dtype. */
-void mst_nodes_small_fold(mst_nodes_state *state, const mst_view *view) {
+/* What the processes have brought, combined as by a move. */
+typedef struct partials {
+    mst_nodes_state *state;
+    mst_move move; /* its dtype, operation and weights */
+} partials;
+
+static void fold_partials(const void *context, void *sum, int64_t at, int64_t count) {
+    const partials *all = context;
+    const int64_t offset = at * muster_dtype_size(all->move.dtype);
+    for (int32_t p = 0; p < all->state->span->processes; p++)
+        mst_reduction_accumulate(all->move.op, all->move.dtype, sum, slot_of(all->state, p, 0) + offset, count,
+                                 all->move.scales ? all->move.scales[p] : 1, p == 0);
+}
+
+/* The leader: the result in the dtype that travels, as from a move. */
+void mst_nodes_small_fold(mst_nodes_state *state, const mst_batch *batch, const mst_view *view) {
     const mst_rank_span *span = state->span;
     const mst_request *here = mst_view_own(view);
     const muster_dtype compute = mst_dtype_compute(here->dtype);
@@ -141,17 +169,22 @@ void mst_nodes_small_fold(mst_nodes_state *state, const mst_view *view) {
     const int64_t count = mst_nodes_vector(here);
     int64_t combined = 0;
     if (!is_reduction(here->collective)) return;
-    if (!state->small.ordered)
-        for (int32_t p = 0; p < span->processes; p++)
-            mst_reduction_accumulate(op == MUSTER_AVG ? MUSTER_SUM : op, compute, state->small.result, slot_of(state, p, 0), count, 1,
-                                     p == 0);
+    if (!state->small.ordered) {
+        partials all = {.state = state};
+        mst_nodes_set_reduction(batch, view, &all.move);
+        if (all.move.dtype == compute)
+            fold_partials(&all, state->small.result, 0, count);
+        else
+            mst_nodes_narrow(all.move.dtype, compute, state->small.result, count, fold_partials, &all);
+        return;
+    }
     const double scale = 1.0 / (double)mst_view_shards(view);
-    for (int32_t r = 0; state->small.ordered && r < span->size; r++)
+    for (int32_t r = 0; r < span->size; r++)
         for (int64_t s = 0; s < mst_request_shards(view->requests[r]); s++)
             mst_reduction_accumulate(op, here->dtype, state->small.result,
                                      slot_of(state, span->process_of[r], span->index_of[r] * state->small.shards + s), count, scale,
                                      combined++ == 0);
-    if (state->small.ordered && combined == 0) mst_reduction_identity(op, compute, state->small.result, count);
+    if (combined == 0) mst_reduction_identity(op, compute, state->small.result, count);
 }
 
 /* Every member. */

@@ -44,7 +44,7 @@ muster_status mst_nodes_open_buffers(mst_nodes_state *state) {
 static void state_free(mst_nodes_state *state) {
     mst_nodes_memory *const memories[] = {&state->records,        &state->gathered, &state->requests, &state->pointers,
                                           &state->momenta,        &state->offers,   &state->counts,   &state->gathered_counts,
-                                          &state->gathered_lanes, &state->lengths};
+                                          &state->gathered_lanes, &state->lengths,  &state->weights};
     mst_wire *wire = state->channel.wire;
     pthread_mutex_lock(&wire->lock);
     mst_arrival_close(&state->arrival);
@@ -120,13 +120,16 @@ static void nodes_close(muster_communicator *world) { mst_nodes_lanes_close(worl
 static void nodes_describe(const muster_communicator *communicator, char *text, size_t size) {
     const mst_nodes_state *state = mst_nodes_of(communicator);
     const mst_nodes_name name = mst_nodes_name_of(communicator);
+    const muster_dtype wire = communicator->world->wire_dtype;
     *text = '\0';
     if (!state) return;
-    const int at = snprintf(text, size, "between %d processes ", (int)state->span->processes);
+    int at = snprintf(text, size, "between %d processes ", (int)state->span->processes);
     if (name)
-        snprintf(text + at, size - (size_t)at, "%s: %s, as asked for", mst_nodes_name_text((int32_t)name - 1), mst_nodes_name_words(name));
+        at += snprintf(text + at, size - (size_t)at, "%s: %s, as asked for", mst_nodes_name_text((int32_t)name - 1),
+                       mst_nodes_name_words(name));
     else
-        snprintf(text + at, size - (size_t)at, "by size");
+        at += snprintf(text + at, size - (size_t)at, "by size");
+    if (wire) snprintf(text + at, size - (size_t)at, ", sums and averages of f32 in %s", muster_dtype_name(wire));
 }
 
 static int32_t nodes_bid(const muster_communicator *communicator, const mst_request *request, const mst_view *view) {

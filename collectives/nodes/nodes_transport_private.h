@@ -16,7 +16,7 @@
 /* The request of a rank as the other processes get it. Of addresses only whether there is one. */
 typedef struct mst_nodes_record {
     uint8_t collective, reduction, dtype;
-    bool input, output, momentum, uneven;
+    bool input, output, momentum, uneven, exact, shares;
     int32_t root;
     int64_t input_count, output_count;
     int64_t number; /* the bits of shards, alpha, tag, key or place */
@@ -85,6 +85,7 @@ typedef struct mst_nodes_state {
     bool broken, spoilt;
     /* The requests of all ranks: requests[item * size + rank]; views point there. */
     mst_nodes_memory records, gathered, requests, pointers, momenta, offers, counts, gathered_counts, gathered_lanes, lengths;
+    mst_nodes_memory weights; /* [processes] of the reduction in progress; see mst_nodes_weights */
     /* Of a split in progress: by rank the lane of its part; by member the part that it has made,
      * and what became of that. */
     int32_t *lanes;
@@ -200,14 +201,35 @@ static inline bool mst_nodes_is_ordered(const muster_communicator *communicator,
 /* Do the ranks of each process follow one another, so that the order of the processes is that of
  * the ranks? */
 bool mst_nodes_has_order(const mst_rank_span *span);
-/* sum[0, count) = the members' vectors from element `first` on, combined in the compute dtype. */
-void mst_nodes_combine(const mst_batch *batch, const mst_view *view, void *sum, int64_t first, int64_t count);
+/* to[0, count) = the members' vectors from element `first` on, combined in the compute dtype, in
+ * the dtype that travels. */
+void mst_nodes_combine(const mst_batch *batch, const mst_view *view, void *to, int64_t first, int64_t count);
+
+/* nodes_travel.c: sums and averages in the wire dtype.
+ * mst_nodes_travelling: the dtype in which the processes' results of the reduction travel: the
+ * compute dtype or, of a sum or an average of floats, the wire dtype. */
+muster_dtype mst_nodes_travelling(const muster_communicator *communicator, const mst_request *r);
+/* Do they travel in the wire dtype? */
+bool mst_nodes_is_narrow(const muster_communicator *communicator, const mst_request *r);
+/* By what a process multiplies the vectors that it averages. */
+double mst_nodes_own_scale(const mst_batch *batch, const mst_view *view);
+/* By what the result of each process is multiplied when those of all are added up; NULL: by 1. For
+ * leaders, who find it for the item; it holds until the next one. The members of an
+ * all_reduce_apply find it in state->weights. */
+const double *mst_nodes_weights(mst_nodes_state *state, const mst_view *view);
+/* Sets the dtype, the operation and the weights of a move of the processes' results. */
+void mst_nodes_set_reduction(const mst_batch *batch, const mst_view *view, mst_move *move);
+/* Calls `combine` for [0, count) in pieces, for each with memory for its results in the compute
+ * dtype, and writes them to `to` in the wire dtype. first: of the piece, from 0 on. */
+enum { MST_NODES_PIECE_BYTES = 4096 };
+void mst_nodes_narrow(muster_dtype wire, muster_dtype compute, void *to, int64_t count,
+                      void (*combine)(const void *context, void *sum, int64_t first, int64_t count), const void *context);
 
 /* nodes_small.c. mst_nodes_small_of, _put and _fold are for leaders: does it travel inside the
  * arrival; to[0, bytes) = what this process brings; the result of all. */
 mst_nodes_small mst_nodes_small_of(const mst_batch *batch);
 void mst_nodes_small_put(const mst_batch *batch, const mst_nodes_small *small, char *to);
-void mst_nodes_small_fold(mst_nodes_state *state, const mst_view *view);
+void mst_nodes_small_fold(mst_nodes_state *state, const mst_batch *batch, const mst_view *view);
 void mst_nodes_small_take(const mst_nodes_state *state, const mst_batch *batch, const mst_view *view);
 
 /* nodes_fold.c: reductions. nodes_scatter.c: reduce_scatter, but for the reproducible mode.

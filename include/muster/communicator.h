@@ -40,6 +40,8 @@
  *                                  which NaN (*)   does so (**)
  * (*) Tried when the runtime opens: an MPI that gives its processes different bits does not sum
  * floats. (**) The standard recommends it, and does not demand it.
+ * With the option wire_dtype of muster/runtime.h sums and averages of f32, f16 and bf16 are rounded
+ * on their way, and always go by ways of Muster.
  *  The table says who combines the values. The host and p2p support every line, with the same bits.
  *
  *   dtype                  op                over NCCL

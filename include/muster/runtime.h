@@ -141,6 +141,19 @@ typedef struct muster_runtime_options {
     /* 1 + MPI_Comm_c2f of the program's communicator, whose processes are the launch; it is
      * duplicated. 0: MPI_COMM_WORLD. */
     int64_t mpi_communicator;
+    /* MUSTER_F16 or MUSTER_BF16: sums and averages of f32, f16 and bf16 travel between processes in
+     * this dtype, in half the bytes. That concerns the reductions of muster/communicator.h and of
+     * muster/variable.h, and the gradients that the rules of a graph get. Each process combines the
+     * values of its ranks in f32 and rounds the result once; what all have sent is added up in f32
+     * and rounded once more on its way back, so that all ranks get the same bits; gradients of a
+     * rule are not rounded a second time, and the new parameters never. Of an average each process
+     * sends its own average: it overflows only where that does, and small values are not lost by a
+     * division. A sum that f16 cannot hold becomes infinite. What else a graph sums, the outputs of
+     * functions, f64 and all other reductions travel as they are, and so do all values within a
+     * process. The same in all processes; INVALID_ARGUMENT in the reproducible mode. MUSTER_F32, or
+     * 0 without the environment variable MUSTER_WIRE_DTYPE (f16, bf16 or f32): sums travel in the
+     * dtype in which they are computed, which is f32 for f16 and bf16. */
+    muster_dtype wire_dtype;
 } muster_runtime_options;
 MUSTER_API void muster_runtime_options_init_sized(muster_runtime_options *options, size_t size);
 static inline void muster_runtime_options_init(muster_runtime_options *options) {

@@ -167,9 +167,10 @@ static void write_agreement(const muster_runtime *runtime, const muster_runtime_
     mst_build_id(build);
     size_t at = (size_t)snprintf(text, size,
                                  "version=%d.%d.%d\nbuild=%s\nprocesses=%d\nlogical_shards=%d\ncollective_algorithm=%.64s\non_lost=%d\n"
-                                 "MUSTER_CHECK=%d\nMUSTER_NODES_TABLE=%s\n",
+                                 "wire_dtype=%s\nMUSTER_CHECK=%d\nMUSTER_NODES_TABLE=%s\n",
                                  MUSTER_VERSION_MAJOR, MUSTER_VERSION_MINOR, MUSTER_VERSION_PATCH, build, runtime->nodes->processes,
-                                 runtime->logical_shards, algorithm ? algorithm : "", options->on_lost, runtime->checks,
+                                 runtime->logical_shards, algorithm ? algorithm : "", options->on_lost,
+                                 muster_dtype_name(runtime->wire_dtype ? runtime->wire_dtype : MUSTER_F32), runtime->checks,
                                  mst_nodes_ways_text(runtime->nodes, ways));
     if (!runtime->logical_shards) return;
     mst_machine_type(machine);

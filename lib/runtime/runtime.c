@@ -181,6 +181,7 @@ static muster_status open_settings(muster_runtime *runtime, const muster_runtime
     if (gethostname(runtime->host, sizeof runtime->host - 1) != 0) snprintf(runtime->host, sizeof runtime->host, "localhost");
     MUSTER_TRY(mst_runtime_names_open(runtime));
     MUSTER_TRY(mst_runtime_read_shards(options, &runtime->logical_shards));
+    MUSTER_TRY(mst_runtime_read_wire(options, runtime->logical_shards, &runtime->wire_dtype));
     return mst_runtime_spin_read(options->spin_ns, &runtime->spin);
 }
 
@@ -192,6 +193,7 @@ static muster_status open_workers(muster_runtime *runtime, const muster_runtime_
     const mst_communicator_options ways = {.algorithm = options->collective_algorithm,
                                            .fixed_order = runtime->logical_shards > 0,
                                            .checks = runtime->checks,
+                                           .wire_dtype = runtime->wire_dtype,
                                            .stream_bytes = options->stream_bytes,
                                            .nodes = runtime->nodes};
     const muster_status status = mst_communicator_create(runtime->pool, &ways, &runtime->communicator);

@@ -67,6 +67,7 @@ struct muster_runtime {
     mst_runtime_spin spin;      /* settings.c */
     muster_communicator *communicator;
     mst_object *objects;                         /* newest first; guarded by mst_pool_enter */
+    muster_dtype wire_dtype;                     /* MUSTER_F16, MUSTER_BF16, or MUSTER_DTYPE_NONE: sums travel as they are computed */
     int32_t logical_shards;                      /* 0: not in reproducible mode; otherwise a multiple of total */
     struct mst_description *_Atomic description; /* description.c; the newest */
     bool blas_open;
@@ -147,6 +148,10 @@ muster_status mst_runtime_check_settings(const muster_runtime_options *options);
 /* The number of logical shards that the options, else the environment ask for; 0: none. Errors:
  * INVALID_ARGUMENT. */
 muster_status mst_runtime_read_shards(const muster_runtime_options *options, int32_t *shards);
+/* The wire dtype that the options, else the environment ask for; MUSTER_DTYPE_NONE: sums travel as
+ * they are computed, which is what MUSTER_F32 asks for. Errors: INVALID_ARGUMENT, also where there
+ * are logical shards. */
+muster_status mst_runtime_read_wire(const muster_runtime_options *options, int32_t shards, muster_dtype *dtype);
 /* Refuses a number of shards that the devices of all processes do not divide. */
 muster_status mst_runtime_check_shards(const muster_runtime_options *options, int32_t devices, int32_t shards);
 /* The deadlines that the options ask for. */

@@ -86,6 +86,33 @@ muster_status mst_runtime_check_shards(const muster_runtime_options *options, in
                      options->logical_shards ? "logical_shards" : "the environment's MUSTER_LOGICAL_SHARDS", (int)shards, (int)devices);
 }
 
+/* ---- the wire dtype ---- */
+
+static muster_status settings_wire_named(muster_dtype *dtype) {
+    static const char variable[] = "MUSTER_WIRE_DTYPE";
+    const char *text = mst_environment_get(variable);
+    if (!text) return MUSTER_OK;
+    for (*dtype = MUSTER_F16; *dtype <= MUSTER_F32; ++*dtype)
+        if (strcmp(text, muster_dtype_name(*dtype)) == 0) return MUSTER_OK;
+    return mst_environment_refuse(variable, "f16, bf16 or f32");
+}
+
+muster_status mst_runtime_read_wire(const muster_runtime_options *options, int32_t shards, muster_dtype *dtype) {
+    *dtype = options->wire_dtype;
+    if (*dtype == MUSTER_DTYPE_NONE) MUSTER_TRY(settings_wire_named(dtype));
+    if (*dtype != MUSTER_DTYPE_NONE && *dtype != MUSTER_F16 && *dtype != MUSTER_BF16 && *dtype != MUSTER_F32)
+        return mst_error(MUSTER_INVALID_ARGUMENT,
+                         "%s: options: wire_dtype: expected MUSTER_F16, MUSTER_BF16, MUSTER_F32 or 0, received %d (%s)", where, (int)*dtype,
+                         muster_dtype_name(*dtype));
+    if (*dtype == MUSTER_F32) *dtype = MUSTER_DTYPE_NONE; /* in which they are computed */
+    if (*dtype == MUSTER_DTYPE_NONE || shards == 0) return MUSTER_OK;
+    return mst_error(MUSTER_INVALID_ARGUMENT,
+                     "%s: %s: expected none in the reproducible mode (%d logical shards), whose sums are not rounded on their way between "
+                     "processes, received %s",
+                     where, options->wire_dtype ? "options: wire_dtype" : "the environment's MUSTER_WIRE_DTYPE", (int)shards,
+                     muster_dtype_name(*dtype));
+}
+
 /* ---- spin ---- */
 
 /* Idle workers spin this long before they sleep: waking a sleeping thread costs 5 to 60 us on

@@ -42,6 +42,7 @@ struct mst_change {
     muster_reduction op;
     const double *weights; /* [size] of an average with weights; NULL: none */
     double total_weight;
+    double *shares;         /* [processes] of the weights; NULL: none travel in a wire dtype */
     void **products;        /* [count][size] scratch memory for the weighted values, in the compute dtype */
     void **device_results;  /* [count] where rank 0 puts the results before it copies them out */
     void **parts;           /* [size] device memory for the parts of a split one behind the other; NULL: a rank needs none */

@@ -124,7 +124,8 @@ class Options(ctypes.Structure):
                 ("logical_shards", ctypes.c_int32), ("tf32", ctypes.c_int32), ("collective_algorithm", ctypes.c_char_p),
                 ("stream_bytes", ctypes.c_int64), ("log_destroy", ctypes.c_void_p), ("trace", ctypes.c_char_p),
                 ("recorder_events", ctypes.c_int64), ("device_memory", ctypes.c_int64), ("log_level", ctypes.c_int32),
-                ("p2p", ctypes.c_int32), ("on_lost", ctypes.c_int32), ("nodes", ctypes.c_char_p), ("mpi_communicator", ctypes.c_int64)]
+                ("p2p", ctypes.c_int32), ("on_lost", ctypes.c_int32), ("nodes", ctypes.c_char_p), ("mpi_communicator", ctypes.c_int64),
+                ("wire_dtype", ctypes.c_int32)]
 
 
 class Selection(ctypes.Structure):

@@ -144,25 +144,31 @@ static muster_status run_part(muster_worker *worker, const mst_step_run *run) {
     return muster_copy(worker, part_of(run, *run->in[0], run->node->distribution.axis, run->sharing->rank), *run->out[0]);
 }
 
-static muster_status run_all_reduce(muster_worker *worker, const mst_step_run *run) {
+static muster_status all_reduce(muster_worker *worker, const mst_step_run *run, muster_tensor x) {
     const muster_reduction op = run->node->inputs[0]->distribution.op;
+    if (run->sharing->shards_here) return muster_worker_all_reduce_shards(worker, muster_worker_communicator(worker), op, x, *run->out[0]);
+    return muster_worker_all_reduce(worker, muster_worker_communicator(worker), op, x, *run->out[0]);
+}
+
+static muster_status run_all_reduce(muster_worker *worker, const mst_step_run *run) {
     const int64_t mark = muster_worker_scratch_mark(worker);
     muster_tensor x;
     MUSTER_TRY(without_gaps(worker, run->in[0], &x));
-    if (run->sharing->shards_here)
-        MUSTER_TRY(muster_worker_all_reduce_shards(worker, muster_worker_communicator(worker), op, x, *run->out[0]));
-    else
-        MUSTER_TRY(muster_worker_all_reduce(worker, muster_worker_communicator(worker), op, x, *run->out[0]));
-    return muster_worker_scratch_release(worker, mark);
+    mst_worker_set_exact(worker, true);
+    const muster_status status = all_reduce(worker, run, x);
+    mst_worker_set_exact(worker, false);
+    return status == MUSTER_OK ? muster_worker_scratch_release(worker, mark) : status;
 }
 
 static muster_status run_reduce_scatter(muster_worker *worker, const mst_step_run *run) {
     const int64_t mark = muster_worker_scratch_mark(worker);
     muster_tensor block;
     MUSTER_TRY(parts_pack(worker, run, run->in[0], run->node->distribution.axis, &block));
-    MUSTER_TRY(muster_worker_reduce_scatter(worker, muster_worker_communicator(worker), run->node->inputs[0]->distribution.op, block,
-                                            *run->out[0]));
-    return muster_worker_scratch_release(worker, mark);
+    mst_worker_set_exact(worker, true);
+    const muster_status status = muster_worker_reduce_scatter(worker, muster_worker_communicator(worker),
+                                                              run->node->inputs[0]->distribution.op, block, *run->out[0]);
+    mst_worker_set_exact(worker, false);
+    return status == MUSTER_OK ? muster_worker_scratch_release(worker, mark) : status;
 }
 
 static muster_status run_all_gather(muster_worker *worker, const mst_step_run *run) {

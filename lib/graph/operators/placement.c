@@ -71,7 +71,10 @@ static muster_status run_place_gradient(muster_worker *worker, const mst_step_ru
         MUSTER_TRY(muster_copy(worker, value, *run->out[0]));
         value = *run->out[0];
     }
-    MUSTER_TRY(muster_worker_reduce(worker, muster_worker_communicator(worker), MUSTER_SUM, rank, value, *run->out[0]));
+    mst_worker_set_exact(worker, true);
+    const muster_status status = muster_worker_reduce(worker, muster_worker_communicator(worker), MUSTER_SUM, rank, value, *run->out[0]);
+    mst_worker_set_exact(worker, false);
+    MUSTER_TRY(status);
     return rank == muster_worker_rank(worker) ? MUSTER_OK : muster_fill(worker, 0, *run->out[0]);
 }
 
