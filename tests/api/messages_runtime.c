@@ -33,6 +33,8 @@ static void opening(void) {
     REFUSE_OPEN(INVALID_ARGUMENT, "p2p", .devices = "host:1", .p2p = 2);
     REFUSE_OPEN(INVALID_ARGUMENT, "on_lost", .devices = "host:1", .on_lost = 2);
     REFUSE_OPEN(INVALID_ARGUMENT, "on_lost", .devices = "host:1", .on_lost = -1);
+    REFUSE_OPEN(INVALID_ARGUMENT, "wire_dtype", .devices = "host:1", .wire_dtype = MUSTER_F64);
+    REFUSE_OPEN(INVALID_ARGUMENT, "wire_dtype", .devices = "host:2", .logical_shards = 2, .wire_dtype = MUSTER_F16);
     REFUSE_OPEN(INVALID_ARGUMENT, "mpi_communicator", .devices = "host:1", .mpi_communicator = -1);
     REFUSE_OPEN(INVALID_ARGUMENT, "collective_algorithm", .devices = "host:1", .collective_algorithm = "magic");
     REFUSE_OPEN(UNAVAILABLE, "collective_algorithm", .devices = "host:1", .collective_algorithm = "nccl");

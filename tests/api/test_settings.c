@@ -48,7 +48,10 @@ static void test_wrong_variables_are_refused(void **state) {
     check_variable("MUSTER_OPENCL_LIBRARY", "None", "/nowhere/libOpenCL.so.1", "expected an absolute path or \"none\"");
     check_variable("MUSTER_LOGICAL_SHARDS", "65537", "65536", "from 0 to 65536");
     check_variable("MUSTER_THRESHOLDS", "/nowhere/thresholds", "/dev/null", "expected a file of thresholds");
-    assert_int_equal(cases, 12);
+    check_variable("MUSTER_WIRE_DTYPE", "half", "bf16", "expected f16, bf16 or f32");
+    check_variable("MUSTER_WIRE_DTYPE", "f64", "f32", "expected f16, bf16 or f32");
+    check_variable("MUSTER_WIRE_DTYPE", "F16", "f16", "expected f16, bf16 or f32");
+    assert_int_equal(cases, 15);
 }
 
 static void test_wrong_runtime_options_are_refused(void **state) {
@@ -93,6 +96,34 @@ static void test_wrong_runtime_options_are_refused(void **state) {
     assert_ok(open_with(&options));
     options.logical_shards = INT32_MIN;
     assert_ok(open_with(&options));
+}
+
+static void test_wrong_wire_dtypes_are_refused(void **state) {
+    (void)state;
+    muster_runtime_options options = {.struct_size = sizeof options, .devices = "host:1"};
+    static const muster_dtype no_wire[] = {-1, MUSTER_F64, MUSTER_I8, MUSTER_BOOL, MUSTER_BOOL + 1};
+    for (size_t i = 0; i < sizeof no_wire / sizeof *no_wire; i++) {
+        options.wire_dtype = no_wire[i];
+        assert_refused(open_with(&options), MUSTER_INVALID_ARGUMENT,
+                       "muster_runtime_open: options: wire_dtype: expected MUSTER_F16, MUSTER_BF16, MUSTER_F32 or 0, received ");
+    }
+    for (muster_dtype dtype = MUSTER_F16; dtype <= MUSTER_BF16; dtype++) {
+        options.logical_shards = 8;
+        options.wire_dtype = dtype;
+        assert_refused(open_with(&options), MUSTER_INVALID_ARGUMENT,
+                       "muster_runtime_open: options: wire_dtype: expected none in the reproducible mode (8 logical shards)");
+        options.logical_shards = 0;
+        assert_ok(open_with(&options));
+    }
+    options.logical_shards = 8;
+    options.wire_dtype = MUSTER_F32;
+    assert_ok(open_with(&options));
+    options.wire_dtype = MUSTER_DTYPE_NONE;
+    setenv("MUSTER_WIRE_DTYPE", "f16", 1);
+    assert_refused(open_with(&options), MUSTER_INVALID_ARGUMENT, "the environment's MUSTER_WIRE_DTYPE: expected none in the reproducible");
+    options.wire_dtype = MUSTER_F32; /* goes before the variable */
+    assert_ok(open_with(&options));
+    unsetenv("MUSTER_WIRE_DTYPE");
 }
 
 /* ---- an option goes before its variable ---- */
@@ -291,6 +322,7 @@ int main(void) {
         cmocka_unit_test(test_names_are_utf8),
         cmocka_unit_test(test_wrong_variables_are_refused),
         cmocka_unit_test(test_wrong_runtime_options_are_refused),
+        cmocka_unit_test(test_wrong_wire_dtypes_are_refused),
         cmocka_unit_test(test_an_option_goes_before_its_variable),
         cmocka_unit_test(test_traces_by_option_and_variable),
         cmocka_unit_test(test_wrong_options_of_calls_are_refused),

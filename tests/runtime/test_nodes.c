@@ -189,22 +189,27 @@ static void open_different(launch_process *p) {
 
 static void what_differs_is_refused_everywhere_with_both_values(void **state) {
     (void)state;
-    muster_runtime_options base = launch_options("host:1"), shards2 = base, shards4 = base, inlined = base, direct = base, lost = base;
+    muster_runtime_options base = launch_options("host:1"), shards2 = base, shards4 = base, inlined = base, direct = base, lost = base,
+                           f16 = base, bf16 = base;
     shards2.logical_shards = 2;
     shards4.logical_shards = 4;
     inlined.collective_algorithm = "inline";
     direct.collective_algorithm = "direct";
     lost.on_lost = MUSTER_LOST_ERROR;
+    f16.wire_dtype = MUSTER_F16;
+    bf16.wire_dtype = MUSTER_BF16;
     const difference differences[] = {
         {{shards2, shards4}, {"logical_shards", "'2' in process 0 (host host0)", "'4' in process 1 (host host0)"}},
         {{base, shards4}, {"logical_shards", "'0' in process 0 (host host0)", "'4' in process 1 (host host0)"}},
         {{inlined, direct}, {"collective_algorithm", "'inline' in process 0", "'direct' in process 1"}},
         {{base, lost}, {"on_lost", "'0' in process 0", "'1' in process 1"}},
+        {{base, f16}, {"wire_dtype", "'f32' in process 0 (host host0)", "'f16' in process 1 (host host0)"}},
+        {{f16, bf16}, {"wire_dtype", "'f16' in process 0 (host host0)", "'bf16' in process 1 (host host0)"}},
     };
     int cases = 0;
     for (; cases < (int)(sizeof differences / sizeof *differences); cases++)
         launch_run(&(wire_launch_options){.processes = 2}, open_different, (void *)(uintptr_t)&differences[cases]);
-    assert_int_equal(cases, 4);
+    assert_int_equal(cases, 6);
 }
 
 static void open_with_a_failure(launch_process *p) {
@@ -219,20 +224,23 @@ static void open_with_a_failure(launch_process *p) {
  * of shards and an unknown algorithm behind it. */
 static void a_failure_of_one_process_is_one_of_all(void **state) {
     (void)state;
-    muster_runtime_options right = launch_options("host:1"), option = right, device = launch_options("abacus"), shards = right;
+    muster_runtime_options right = launch_options("host:1"), option = right, device = launch_options("abacus"), shards = right,
+                           wire = right;
     option.tf32 = 7;
     shards.logical_shards = 3;
+    wire.wire_dtype = MUSTER_I32;
     const difference failures[] = {
         {{right, option}, {"options: tf32: expected", "received 7", NULL}},
         {{option, right}, {"options: tf32: expected", NULL, NULL}},
         {{right, device}, {"abacus", "expected one of the backends", NULL}},
         {{device, right}, {"abacus", NULL, NULL}},
+        {{right, wire}, {"options: wire_dtype: expected", "received 8 (i32)", NULL}},
         {{shards, shards}, {"logical_shards: expected a multiple", "received 3 logical shards for 2 devices", NULL}},
     };
     int cases = 0;
     for (; cases < (int)(sizeof failures / sizeof *failures); cases++)
         launch_run(&(wire_launch_options){.processes = 2}, open_with_a_failure, (void *)(uintptr_t)&failures[cases]);
-    assert_int_equal(cases, 5);
+    assert_int_equal(cases, 6);
 }
 
 static void open_with_shards(launch_process *p) {
@@ -283,6 +291,26 @@ static void read_description(launch_process *p) {
 static void the_description_says_which_process_this_is(void **state) {
     (void)state;
     launch_layout(&layouts[2], read_description);
+}
+
+static void read_wire_dtype(launch_process *p) {
+    muster_runtime_options options = launch_options("host:1");
+    muster_runtime *runtime;
+    options.wire_dtype = *(const muster_dtype *)p->context;
+    launch_ok(p, muster_runtime_open(&options, &runtime));
+    const char *said = strstr(muster_runtime_description(runtime), ", sums and averages of f32 in ");
+    if (options.wire_dtype == MUSTER_F32)
+        launch_check(p, !said);
+    else
+        launch_check(p, said && strstr(said, options.wire_dtype == MUSTER_F16 ? " in f16\n" : " in bf16\n"));
+    launch_ok(p, muster_runtime_close(runtime));
+}
+
+/* f32 is what sums travel in anyway. */
+static void the_description_says_the_wire_dtype(void **state) {
+    (void)state;
+    for (muster_dtype dtype = MUSTER_F16; dtype <= MUSTER_F32; dtype++)
+        launch_run(&(wire_launch_options){.processes = 2}, read_wire_dtype, &dtype);
 }
 
 static void trace_at_close(launch_process *p) {
@@ -430,6 +458,7 @@ int main(void) {
         cmocka_unit_test(the_devices_of_all_processes_divide_the_logical_shards),
         cmocka_unit_test(the_second_runtime_belongs_to_the_second_of_the_others),
         cmocka_unit_test(the_description_says_which_process_this_is),
+        cmocka_unit_test(the_description_says_the_wire_dtype),
         cmocka_unit_test(a_trace_has_the_number_of_its_process),
         cmocka_unit_test(the_processes_of_a_host_share_its_cores),
         cmocka_unit_test(processes_of_different_hosts_share_nothing),

@@ -31,8 +31,10 @@ static muster_status open_pool(spans_process *process) {
                                       .total = mst_nodes_total(nodes),
                                       .log = log_nothing};
     MUSTER_TRY(mst_pool_create(&options, process->devices, process->count, &process->pool));
-    const mst_communicator_options ways = {
-        .algorithm = process->launch->algorithm, .nodes = nodes, .fixed_order = process->launch->fixed_order};
+    const mst_communicator_options ways = {.algorithm = process->launch->algorithm,
+                                           .nodes = nodes,
+                                           .fixed_order = process->launch->fixed_order,
+                                           .wire_dtype = process->launch->wire_dtype};
     return mst_communicator_create(process->pool, &ways, &process->communicator);
 }
 
@@ -122,7 +124,8 @@ muster_status spans_try_open(spans_launch *launch, const spans_options *options)
     *launch = (spans_launch){.processes = options->processes,
                              .discrete = options->discrete,
                              .algorithm = options->algorithm,
-                             .fixed_order = options->fixed_order};
+                             .fixed_order = options->fixed_order,
+                             .wire_dtype = options->wire_dtype};
     launch->fail_after_ns = options->fail_after_ns ? options->fail_after_ns : 60 * 1000000000ll;
     launch->wire =
         wire_launch_create(&(wire_launch_options){.processes = options->processes,

@@ -32,6 +32,7 @@ struct spans_launch {
     const char *algorithm;
     int64_t fail_after_ns;
     bool fixed_order;
+    muster_dtype wire_dtype;
     spans_process process[SPANS_PROCESSES];
 };
 
@@ -47,6 +48,7 @@ typedef struct spans_options {
     bool fixed_order;           /* as in the reproducible mode */
     bool different_bits;        /* as in wire_launch_options */
     int64_t stalled_collective; /* wire_launch_options.stalled */
+    muster_dtype wire_dtype;    /* as in mst_communicator_options */
 } spans_options;
 
 /* Processes p with equal p / processes_per_host share a host; 0: each has its own, "host0", "host1"

@@ -73,7 +73,12 @@ static void ranks_launch_own(ranks_launch *launch) {
     if (own.error[0]) fail_msg("process %d: %s", (int)own.process, own.error);
 }
 
+static ranks_launch *ranks_now;
+const ranks_layout *ranks_current_layout(void) { return ranks_now->layout; }
+const char *ranks_current_name(void) { return ranks_now->name; }
+
 static void ranks_launch_run(ranks_launch *launch) {
+    ranks_now = launch;
     const wire_launch_options options = {.processes = launch->layout->processes, .hosts = launch->hosts};
     if (processes_launched())
         ranks_launch_own(launch);

@@ -31,6 +31,10 @@ void ranks_run_on(const char *hosts, ranks_body body);
  * sentence that holds `text`. */
 void ranks_refused(ranks_body body, muster_status expected, const char *text);
 
+/* While bodies run: in which layout, and by which name; NULL: the library's choice. */
+const ranks_layout *ranks_current_layout(void);
+const char *ranks_current_name(void);
+
 /* ---- in a body ---- */
 
 /* A tensor in the worker's memory, every element of which is `value`. */
