@@ -43,8 +43,9 @@ static bool run_size(const bench_stage *on, collective_job job, bench_curve *cur
     snprintf(row->name, sizeof row->name, "%s, %d processes, %lld bytes", bench_nodes_op_name(job.op), on->processes, (long long)bytes);
     bench_nodes_add_all(row, all, on, &job, options);
     bool ok = bench_measure_row(row, options);
+    int32_t number = 0;
     if (ok) {
-        const int32_t number = bench_nodes_ask(row, on, &job);
+        number = bench_nodes_ask(row, on, &job);
         bench_json_row(row);
         bench_nodes_print(row, job.op, bytes);
         bench_nodes_keep(row, number);
@@ -53,7 +54,7 @@ static bool run_size(const bench_stage *on, collective_job job, bench_curve *cur
     ok = bench_close_row(row) && ok;
     free(row);
     free(all);
-    return ok;
+    return number == 5 ? bench_nodes_half(on, &job, options) && ok : ok;
 }
 
 static int32_t sizes_of(const bench_options *options, int32_t op, int64_t sizes[MOST_SIZES]) {

@@ -32,7 +32,7 @@ int32_t bench_nodes_ask(bench_row *row, const bench_stage *on, const collective_
     return 3;
 }
 
-/* ---- rows 1, 2 and 4 of the list ---- */
+/* ---- rows 1, 2, 4 and 6 of the list ---- */
 
 static bool run_asked(bench_row *row, int32_t number, int32_t op, int64_t bytes, const bench_options *options) {
     bool ok = bench_measure_row(row, options);
@@ -110,6 +110,28 @@ static bool run_two_by_two(const bench_options *options) {
     }
     bench_stage_close(&four);
     bench_stage_close(&on);
+    free(row);
+    free(all);
+    return ok;
+}
+
+bool bench_nodes_half(const bench_stage *on, const collective_job *job, const bench_options *options) {
+    const int64_t bytes = collective_job_bytes(job);
+    const bench_launch *launch = &on->launches[0];
+    bench_nodes_all *all = calloc(1, sizeof *all);
+    bench_row *row = calloc(1, sizeof *row);
+    bool ok = all && row;
+    if (ok) {
+        *row = bench_nodes_row(options, all, bytes);
+        snprintf(row->name, sizeof row->name, "all_reduce, f16 between %d processes, %lld bytes", on->processes, (long long)bytes);
+        snprintf(all->json, sizeof all->json, ", \"op\": \"all_reduce, f16\", \"processes\": %d, \"devices\": %d, \"bytes\": %lld",
+                 on->processes, on->devices, (long long)bytes);
+        bench_nodes_add(row, all, BENCH_MUSTER, "muster, f16", launch, NODES_HALF, *job);
+        bench_nodes_add(row, all, BENCH_MUSTER_AGAIN, "muster, f16, again", launch, NODES_HALF, *job);
+        bench_nodes_add(row, all, BENCH_PEER, "muster, f32", launch, NODES_MUSTER, *job);
+        bench_target_add(row, BENCH_RATIO, "muster, f32", 0.55);
+        ok = run_asked(row, 6, COLLECTIVE_ALL_REDUCE, bytes, options);
+    }
     free(row);
     free(all);
     return ok;

@@ -35,6 +35,8 @@ bench_row bench_nodes_row(const bench_options *options, const bench_nodes_all *a
 /* nodes_asked.c: adds the row's targets when it is measured, and returns its number in the list of
  * bench/README.md; 0: none. */
 int32_t bench_nodes_ask(bench_row *row, const bench_stage *on, const collective_job *job);
+/* Row 6: the same with f16 on the wire, where the links are narrow. */
+bool bench_nodes_half(const bench_stage *on, const collective_job *job, const bench_options *options);
 /* Those of rows 1, 2 and 4 that are wanted. */
 bool bench_nodes_asked(const bench_options *options);
 

@@ -89,8 +89,50 @@ static bool has_gloo(nodes_program *program) {
 }
 #endif
 
+/* A runtime that opens under a real-time policy never spins, because it may have to share cores.
+ * Here each process has a core of its own, so runtimes open under the usual policy, and get the one
+ * that the bench was started with (chrt) when they are open. */
+static void set_policy(int policy, const struct sched_param *parameters) {
+    DIR *tasks = opendir("/proc/self/task");
+    for (const struct dirent *task; tasks && (task = readdir(tasks));)
+        if (task->d_name[0] != '.') sched_setscheduler(atoi(task->d_name), policy, parameters);
+    if (tasks) closedir(tasks);
+}
+
+/* The policy that the program was given; runtimes open between the two. */
+typedef struct policy {
+    int number;
+    struct sched_param parameters;
+} policy;
+
+static policy leave_policy(void) {
+    const struct sched_param usual = {0};
+    policy given = {.number = sched_getscheduler(0)};
+    sched_getparam(0, &given.parameters);
+    if (given.number != SCHED_OTHER) set_policy(SCHED_OTHER, &usual);
+    return given;
+}
+
+static void return_to_policy(const policy *given) {
+    if (given->number != SCHED_OTHER) set_policy(given->number, &given->parameters);
+}
+
+/* The first time: opens it, in all processes or in none. */
+static bool has_half(nodes_program *program) {
+    static bool asked;
+    char why[NODES_TEXT] = "";
+    if (asked) return program->half != NULL;
+    asked = true;
+    const policy given = leave_policy();
+    program->half = nodes_muster_open(program, NODES_HALF, why);
+    return_to_policy(&given);
+    if (!program->half) fprintf(stderr, "muster-bench-nodes: %s\n", why);
+    return program->half != NULL;
+}
+
 /* Is there such a way here? The same answer in all processes. */
 static bool is_there(nodes_program *program, const nodes_request *request) {
+    if (request->way == NODES_HALF) return has_half(program);
     if (request->way != NODES_GLOO) return true;
 #ifdef BENCH_GLOO
     return has_gloo(program) && nodes_gloo_serves(request->job.op);
@@ -105,6 +147,8 @@ static bool block(nodes_program *program, const nodes_request *request) {
     switch (request->way) {
     case NODES_MUSTER:
         return nodes_muster_block(program->muster, program, request);
+    case NODES_HALF:
+        return nodes_muster_block(program->half, program, request);
     case NODES_ALONE:
         return program->alone && nodes_muster_block(program->alone, program, request);
     case NODES_MPI:
@@ -136,7 +180,7 @@ static double mean(const double *values, int32_t count) {
 
 /* The ranks of a process become one: the one that takes longest. */
 static void combine_ranks(const nodes_program *program, const nodes_request *request, part *mine) {
-    const int32_t ranks = request->way == NODES_MUSTER ? program->devices : 1;
+    const int32_t ranks = request->way == NODES_MUSTER || request->way == NODES_HALF ? program->devices : 1;
     mine->wrong = program->wrong;
     memcpy(mine->ns, program->ns, (size_t)request->calls * sizeof *mine->ns);
     for (int32_t i = request->calls; i < ranks * request->calls; i++)
@@ -193,26 +237,12 @@ static int serve(nodes_program *program) {
     return 0;
 }
 
-/* A runtime that opens under a real-time policy never spins, because it may have to share cores.
- * Here each process has a core of its own, so runtimes open under the usual policy, and get the one
- * that the bench was started with (chrt) when they are open. */
-static void set_policy(int policy, const struct sched_param *parameters) {
-    DIR *tasks = opendir("/proc/self/task");
-    for (const struct dirent *task; tasks && (task = readdir(tasks));)
-        if (task->d_name[0] != '.') sched_setscheduler(atoi(task->d_name), policy, parameters);
-    if (tasks) closedir(tasks);
-}
-
 static void open_ways(nodes_program *program, char why[NODES_TEXT]) {
-    const struct sched_param usual = {0};
-    struct sched_param given = {0};
-    const int policy = sched_getscheduler(0);
-    sched_getparam(0, &given);
-    if (policy != SCHED_OTHER) set_policy(SCHED_OTHER, &usual);
+    const policy given = leave_policy();
     program->wire = nodes_wire_open(program->shim, why);
-    program->muster = program->wire ? nodes_muster_open(program, true, why) : NULL;
-    if (program->muster && program->processes == 1) program->alone = nodes_muster_open(program, false, why);
-    if (policy != SCHED_OTHER) set_policy(policy, &given);
+    program->muster = program->wire ? nodes_muster_open(program, NODES_MUSTER, why) : NULL;
+    if (program->muster && program->processes == 1) program->alone = nodes_muster_open(program, NODES_ALONE, why);
+    return_to_policy(&given);
 }
 
 int main(int count, char **arguments) {
@@ -232,6 +262,7 @@ int main(int count, char **arguments) {
     if (!program.mpi->barrier()) return 1;
     if (program.process == 0) dprintf(answers, "ok %.60s, %d processes\n", version, program.processes);
     const int status = serve(&program);
+    nodes_muster_close(program.half);
     nodes_muster_close(program.alone);
     nodes_muster_close(program.muster);
     program.mpi->close();

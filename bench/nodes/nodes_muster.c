@@ -157,17 +157,18 @@ bool nodes_muster_block(struct nodes_muster *muster, nodes_program *program, con
     return false;
 }
 
-struct nodes_muster *nodes_muster_open(const nodes_program *program, bool joins, char why[NODES_TEXT]) {
+struct nodes_muster *nodes_muster_open(const nodes_program *program, nodes_way way, char why[NODES_TEXT]) {
     struct nodes_muster *muster = calloc(1, sizeof *muster);
     if (!muster) return NULL;
     char devices[32], nodes[1100];
     snprintf(devices, sizeof devices, "host:%d", program->devices);
-    snprintf(nodes, sizeof nodes, joins ? "mpi:%s" : "none", program->shim);
+    snprintf(nodes, sizeof nodes, way == NODES_ALONE ? "none" : "mpi:%s", program->shim);
     muster_runtime_options options;
     muster_runtime_options_init(&options);
     options.devices = devices;
     options.nodes = nodes;
     options.log_level = MUSTER_LOG_WARNING;
+    options.wire_dtype = way == NODES_HALF ? MUSTER_F16 : MUSTER_F32;
     if (muster_runtime_open(&options, &muster->runtime) == MUSTER_OK &&
         muster_function_create(muster->runtime, "nodes", body, muster, &muster->function) == MUSTER_OK &&
         muster_function_create(muster->runtime, "empty", empty_body, NULL, &muster->empty) == MUSTER_OK)

@@ -22,6 +22,7 @@ typedef enum nodes_way {
     NODES_GLOO,
     NODES_SCHEDULE, /* the schedule `variant` (mst_move_algorithm) alone, with its data where the wire wants it */
     NODES_ALONE,    /* by a runtime that has not joined: calls only */
+    NODES_HALF,     /* as NODES_MUSTER, by a runtime in which sums travel as f16 */
     NODES_WAYS
 } nodes_way;
 
@@ -103,7 +104,7 @@ typedef struct nodes_program {
     double *ns; /* [devices][calls] of the block */
     int64_t wrong;
     struct nodes_wire *wire;
-    struct nodes_muster *muster, *alone;
+    struct nodes_muster *muster, *alone, *half; /* half: opened when it is first asked for */
     struct nodes_gloo *gloo;
 } nodes_program;
 
@@ -111,7 +112,7 @@ struct nodes_wire *nodes_wire_open(const char *shim, char why[NODES_TEXT]);
 bool nodes_wire_operate(nodes_player *player);     /* self: nodes_wire */
 bool nodes_schedule_operate(nodes_player *player); /* the same */
 
-struct nodes_muster *nodes_muster_open(const nodes_program *program, bool joins, char why[NODES_TEXT]);
+struct nodes_muster *nodes_muster_open(const nodes_program *program, nodes_way way, char why[NODES_TEXT]);
 bool nodes_muster_block(struct nodes_muster *muster, nodes_program *program, const nodes_request *request);
 void nodes_muster_close(struct nodes_muster *muster);
 
