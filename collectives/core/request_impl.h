@@ -85,8 +85,8 @@ typedef struct mst_request {
          * which the ranks compare. */
         const mst_momentum *momentum;
         const mst_apply_offer *apply; /* ALL_REDUCE_APPLY */
-        /* ALL_REDUCE, REDUCE: [processes of the communicator], equal on all ranks: the sum of what the
-         * ranks of process p bring counts shares[p] times. With a wire dtype only; NULL: once. */
+        /* ALL_REDUCE, REDUCE: [processes of the communicator], equal on all ranks: the sum of what
+         * the ranks of process p bring counts shares[p] times, with a wire dtype. NULL: once. */
         const double *shares;
     };
 } mst_request;

@@ -57,7 +57,7 @@ static mst_apply_range part_of(const mst_apply_range *range, int64_t first, int6
     return part;
 }
 
-static void combine_piece(const void *context, void *sum, int64_t first, int64_t count) {
+static void combine_chunk(const void *context, void *sum, int64_t first, int64_t count) {
     const narrowed *n = context;
     const mst_apply_range part = part_of(n->range, first, count);
     combine(n->a, &part, sum);
@@ -68,7 +68,7 @@ static void fill(const mst_nodes_apply *a, const mst_apply_range *range, char *t
     if (a->travel == a->compute)
         combine(a, range, to);
     else
-        mst_nodes_narrow(a->travel, a->compute, to, range->count, combine_piece, &(narrowed){a, range});
+        mst_nodes_narrow(a->travel, a->compute, to, range->count, combine_chunk, &(narrowed){a, range});
 }
 
 static void sum_fill(const mst_nodes_apply *a, int64_t round, mst_nodes_buffer *buffer) {

@@ -65,13 +65,13 @@ static void combine(const fold *f, void *sum, int64_t first, int64_t count, bool
     if (begin) mst_nodes_neutral(f->op, f->compute, sum, count); /* no vector is here */
 }
 
-/* A piece of what is rounded to the wire dtype. */
+/* A chunk of what is rounded to the wire dtype. */
 typedef struct narrowed {
     const fold *f;
     int64_t first;
 } narrowed;
 
-static void combine_piece(const void *context, void *sum, int64_t first, int64_t count) {
+static void combine_chunk(const void *context, void *sum, int64_t first, int64_t count) {
     const narrowed *n = context;
     combine(n->f, sum, n->first + first, count, true);
 }
@@ -81,7 +81,7 @@ static void fill(const fold *f, void *to, int64_t first, int64_t count) {
     if (f->travel == f->compute)
         combine(f, to, first, count, true);
     else
-        mst_nodes_narrow(f->travel, f->compute, to, count, combine_piece, &(narrowed){f, first});
+        mst_nodes_narrow(f->travel, f->compute, to, count, combine_chunk, &(narrowed){f, first});
 }
 
 void mst_nodes_combine(const mst_batch *batch, const mst_view *view, void *to, int64_t first, int64_t count) {
@@ -193,8 +193,8 @@ static void update_by(const fold *f, const char *sum, int64_t begin, int64_t cou
 
 /* This member's parameter is read, and written for all members of the process. */
 static void update(const fold *f, const char *results) {
-    _Alignas(MST_CACHE_LINE) char sums[MST_NODES_PIECE_BYTES];
-    const int64_t most = MST_NODES_PIECE_BYTES / muster_dtype_size(f->compute);
+    _Alignas(MST_CACHE_LINE) char sums[MST_NODES_ROUNDED_BYTES];
+    const int64_t most = MST_NODES_ROUNDED_BYTES / muster_dtype_size(f->compute);
     int64_t begin, end;
     own_segment(f, &begin, &end);
     if (begin == end) return;

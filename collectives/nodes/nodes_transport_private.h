@@ -219,9 +219,9 @@ double mst_nodes_own_scale(const mst_batch *batch, const mst_view *view);
 const double *mst_nodes_weights(mst_nodes_state *state, const mst_view *view);
 /* Sets the dtype, the operation and the weights of a move of the processes' results. */
 void mst_nodes_set_reduction(const mst_batch *batch, const mst_view *view, mst_move *move);
-/* Calls `combine` for [0, count) in pieces, for each with memory for its results in the compute
- * dtype, and writes them to `to` in the wire dtype. first: of the piece, from 0 on. */
-enum { MST_NODES_PIECE_BYTES = 4096 };
+/* Calls `combine` for [0, count) in chunks, for each with memory for its results in the compute
+ * dtype, and writes them to `to` in the wire dtype. first: of the chunk, from 0 on. */
+enum { MST_NODES_ROUNDED_BYTES = 4096 };
 void mst_nodes_narrow(muster_dtype wire, muster_dtype compute, void *to, int64_t count,
                       void (*combine)(const void *context, void *sum, int64_t first, int64_t count), const void *context);
 

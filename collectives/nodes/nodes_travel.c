@@ -1,7 +1,7 @@
 /* Sums and averages in the wire dtype (the option wire_dtype). A process combines the values of its
  * ranks in the compute dtype, and rounds its result once, to the wire dtype. What all processes
- * have sent is added up in the compute dtype, and rounded once more for the way back, so that all of
- * them get the same bits.
+ * have sent is added up in the compute dtype, and rounded once more for the way back, so that all
+ * of them get the same bits.
  *
  * Of an average a process sends its own, which the others multiply by its share of all vectors. A
  * part of the whole average would be smaller: in f16 it would be lost where there are many ranks.
@@ -58,8 +58,8 @@ void mst_nodes_set_reduction(const mst_batch *batch, const mst_view *view, mst_m
 
 void mst_nodes_narrow(muster_dtype wire, muster_dtype compute, void *to, int64_t count,
                       void (*combine)(const void *context, void *sum, int64_t first, int64_t count), const void *context) {
-    _Alignas(MST_CACHE_LINE) char sums[MST_NODES_PIECE_BYTES];
-    const int64_t most = MST_NODES_PIECE_BYTES / muster_dtype_size(compute);
+    _Alignas(MST_CACHE_LINE) char sums[MST_NODES_ROUNDED_BYTES];
+    const int64_t most = MST_NODES_ROUNDED_BYTES / muster_dtype_size(compute);
     for (int64_t first = 0; first < count; first += most) {
         const int64_t here = count - first < most ? count - first : most;
         combine(context, sums, first, here);
