@@ -196,27 +196,32 @@ static int32_t count_elements(const int64_t shape[AXES]) {
 
 /* A parameter of eight axes, of which `axis` is split and has LONG elements. It meets values by
  * row, which become parts; or, summed, a product over the rows, whose sum each worker gets a part
- * of. That output is gathered. */
-static void eight_run(const char *devices, int32_t axis, bool summed, eight *e) {
+ * of. That output is gathered. With logical shards the parameter is whole. */
+static void eight_run(const char *devices, int32_t shards, int32_t axis, bool summed, eight *e) {
     int64_t shape[AXES] = {1, 2, 1, 3, 2, 1, 2, 2}, x_shape[AXES], w_shape[AXES] = {0};
     shape[axis] = LONG;
     memcpy(x_shape, shape, sizeof shape);
     memcpy(w_shape, &shape[summed], sizeof shape - (summed ? sizeof *shape : 0));
     if (summed) w_shape[AXES - 1] = 1;
     x_shape[0] = MUSTER_ROWS;
-    muster_runtime *runtime = graph_runtime(devices);
+    muster_runtime_options runtime_options;
+    muster_runtime *runtime;
     muster_variable *variable;
     muster_graph *graph;
     muster_function *function;
     muster_graph_options options;
     muster_expr *gradient;
+    muster_runtime_options_init(&runtime_options);
+    runtime_options.devices = devices;
+    runtime_options.logical_shards = shards;
+    assert_ok(muster_runtime_open(&runtime_options, &runtime));
     e->count = count_elements(w_shape);
     assert_ok(muster_variable_create(runtime, "w", muster_tensor_make(MUSTER_F64, numbers(e->count, 1), AXES, w_shape), &variable));
     assert_ok(muster_graph_create(runtime, "eight", &graph));
     (void)muster_graph_input(graph, "x", MUSTER_F64, AXES, x_shape, MUSTER_SCATTER);
     (void)muster_graph_input(graph, "t", MUSTER_F64, MUSTER_SHAPE(MUSTER_ROWS, 1), MUSTER_SCATTER);
     muster_expr *w = muster_graph_parameter(graph, variable);
-    assert_ok(muster_graph_split(w, summed ? axis - 1 : axis));
+    if (shards < 0) assert_ok(muster_graph_split(w, summed ? axis - 1 : axis));
     muster_expr *y = muster_expr_parse(graph, summed ? "tanh(einsum(x, t, subscripts=\"rabcdefg,ri->abcdefgi\") * w)" : "tanh(x * w)");
     assert_ok(muster_gradient(APPLY(graph, "mean", APPLY(graph, "square", y)), &w, 1, &gradient));
     assert_ok(muster_graph_minimise(graph, &w, &gradient, 1, MUSTER_SGD, NULL));
@@ -246,8 +251,8 @@ static void parts_of_eight_axes_are_exchanged(void **state) {
     for (int32_t axis = 1; axis < AXES; axis++)
         for (int32_t n = 0; n < (on_gpus() ? 1 : 3); n++)
             for (int32_t summed = 0; summed < 2; summed++, cases++) {
-                eight_run("host:1", axis, summed != 0, &one);
-                eight_run(devices[n], axis, summed != 0, &many);
+                eight_run("host:1", -1, axis, summed != 0, &one);
+                eight_run(devices[n], -1, axis, summed != 0, &many);
                 gathered += count_of(many.dump, "all_gather") > 0;
                 scattered += count_of(many.dump, "reduce_scatter") > 0;
                 exchanged += count_of(many.dump, "all_to_all") > 0;
@@ -261,6 +266,66 @@ static void parts_of_eight_axes_are_exchanged(void **state) {
     if (gathered < cases / 2 || scattered < cases / 3 || exchanged < cases / 2)
         fail_msg("of %d cases %d gather, %d reduce and scatter, %d exchange parts", (int)cases, (int)gathered, (int)scattered,
                  (int)exchanged);
+}
+
+static void eight_values(const char *devices, int32_t shards, int32_t axis, bool summed, eight *e) {
+    eight_run(devices, shards, axis, summed, e);
+    free(e->dump);
+}
+
+/* A part of a sum over rows: that of the parts of the sum is smaller, and has eight axes. */
+static void slice_run(const char *devices, double y[4 * LONG]) {
+    const int64_t shape[AXES] = {MUSTER_ROWS, LONG, 1, 2, 1, 1, 2, 1}, of_all[AXES] = {EIGHT_ROWS, LONG, 1, 2, 1, 1, 2, 1},
+                  of_y[AXES] = {1, 1, 1, 2, 1, 1, 2, 1};
+    muster_runtime_options options;
+    muster_runtime *runtime;
+    muster_graph *graph;
+    muster_function *function;
+    muster_runtime_options_init(&options);
+    options.devices = devices;
+    options.logical_shards = 6;
+    assert_ok(muster_runtime_open(&options, &runtime));
+    assert_ok(muster_graph_create(runtime, "slice", &graph));
+    (void)muster_graph_input(graph, "x", MUSTER_F64, AXES, shape, MUSTER_SCATTER);
+    assert_ok(muster_graph_output(graph, "y", muster_expr_parse(graph, "sum(x, 0, keepdims=1)[:, 3:4]"), MUSTER_AUTO));
+    assert_ok(muster_graph_compile(graph, NULL, &function));
+    assert_ok(muster_graph_destroy(graph));
+    const muster_tensor in = muster_tensor_make(MUSTER_F64, numbers(EIGHT_ROWS * 4 * LONG, 3), AXES, of_all),
+                        out = muster_tensor_make(MUSTER_F64, y, AXES, of_y);
+    assert_ok(muster_function_call(function, &in, 1, &out, 1, NULL));
+    assert_ok(muster_runtime_close(runtime));
+}
+
+static void a_part_of_eight_axes_is_summed_in_the_reproducible_mode(void **state) {
+    static const char *const devices[] = {"host:1", "host:2", "host:3"};
+    double y[3][4 * LONG];
+    (void)state;
+    for (int32_t n = 0; n < 3; n++) slice_run(devices[n], y[n]);
+    for (int32_t i = 0; i < 4; i++) {
+        double sum = 0;
+        for (int32_t r = 0; r < EIGHT_ROWS; r++) sum += number_at(3 * ((int64_t)r * 4 * LONG + 3 * 4 + i));
+        assert_true(fabs(y[0][i] - sum) < 1e-12);
+        assert_true(y[1][i] == y[0][i] && y[2][i] == y[0][i]);
+    }
+}
+
+/* Sums over logical shards, which are kept apart along an axis of their own. */
+static void eight_axes_have_the_bits_of_one_device_in_the_reproducible_mode(void **state) {
+    static eight one, many;
+    static const char *const devices[] = {"host:2", "host:3"};
+    int32_t cases = 0;
+    (void)state;
+    for (int32_t axis = 1; axis < AXES; axis += 3)
+        for (int32_t n = 0; n < 2; n++)
+            for (int32_t summed = 0; summed < 2; summed++, cases++) {
+                eight_values("host:1", 6, axis, summed != 0, &one);
+                eight_values(devices[n], 6, axis, summed != 0, &many);
+                assert_memory_equal(one.w, many.w, (size_t)one.count * sizeof *one.w);
+                assert_memory_equal(one.y, many.y, (size_t)one.outputs * sizeof *one.y);
+                eight_values("host:1", -1, axis, summed != 0, &many);
+                for (int32_t i = 0; i < one.count; i++) assert_true(fabs(one.w[i] - many.w[i]) <= 1e-11);
+            }
+    assert_int_equal(cases, 3 * 2 * 2);
 }
 
 /* ---- equal elements, and NaN, on several devices ---- */
@@ -346,6 +411,8 @@ int main(void) {
         cmocka_unit_test(the_values_are_those_of_one_device),
         cmocka_unit_test(thirty_three_workers_compute_what_one_device_does),
         cmocka_unit_test(parts_of_eight_axes_are_exchanged),
+        cmocka_unit_test(a_part_of_eight_axes_is_summed_in_the_reproducible_mode),
+        cmocka_unit_test(eight_axes_have_the_bits_of_one_device_in_the_reproducible_mode),
         cmocka_unit_test(the_first_of_equals_has_the_gradient),
         cmocka_unit_test(indices_outside_are_refused),
     };
