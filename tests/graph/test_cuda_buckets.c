@@ -169,6 +169,8 @@ static int32_t expect_order(const training *t, int32_t eager, const char *what) 
         products += events[i] == PRODUCT;
         if (events[i] < 0) continue;
         const int32_t layer = layer_of(t, events[i]), behind = LAYERS - 1 - layer;
+        /* gradients lie in the order in which they are made */
+        if (events[i] != begun) fail_msg("%s: expected bucket %d, received %d:%s", what, (int)begun, (int)events[i], text);
         if (begun == 0 && layer != LAYERS - 1) fail_msg("%s: the first bucket is one of layer %d:%s", what, (int)layer, text);
         if (layer > last) fail_msg("%s: a bucket of layer %d begins behind one of layer %d:%s", what, (int)layer, (int)last, text);
         /* at least those forwards, and of each layer behind it the one for its input */
