@@ -232,12 +232,57 @@ static void test_norms_beyond_the_range_of_f32_clip_as_those_of_f64(void **state
     assert_int_equal(cases, on_gpus() ? 6 : 9);
 }
 
+/* The pass squares f32 and f64 only. The gradients are 3, 4 and 12, so the norm is 13, and a limit
+ * of 6.5 halves them; all of that is exact. */
+static void test_a_norm_with_half_floats_is_that_of_one_device(void **state) {
+    static const char *const devices[] = {"host:1", "host:2", "host:3"};
+    enum { F16_8 = 0x4800, F16_6_5 = 0x4680, F16_6 = 0x4600 };
+    int32_t cases = 0;
+    (void)state;
+    for (int32_t n = 0; n < 3; n++, cases++) {
+        uint16_t w[2] = {F16_8, F16_8};
+        float v = 8, x[4][3] = {{1, 0, 3}, {0, 2, 4}, {2, 1, 5}, {0, 1, 0}}, loss;
+        muster_runtime *runtime = graph_runtime(devices[n]);
+        muster_variable *variables[2];
+        muster_expr *parameters[2], *gradients[2];
+        muster_rule_options rule;
+        muster_graph *graph;
+        muster_function *function;
+        const muster_tensor halves = muster_tensor_make(MUSTER_F16, w, 2, (const int64_t[]){2, 1});
+        assert_ok(muster_variable_create(runtime, "w", halves, &variables[0]));
+        assert_ok(muster_variable_create(runtime, "v", muster_f32(&v, 1, 1), &variables[1]));
+        assert_ok(muster_graph_create(runtime, "halves", &graph));
+        (void)muster_graph_input(graph, "x", MUSTER_F32, MUSTER_SHAPE(MUSTER_ROWS, 3), MUSTER_SCATTER);
+        for (int32_t i = 0; i < 2; i++) parameters[i] = muster_graph_parameter(graph, variables[i]);
+        muster_expr *sum = muster_expr_parse(graph, "sum(x[:, 0:2] @ cast(w, f32)) + sum(x[:, 2:3] @ v)");
+        assert_ok(muster_gradient(sum, parameters, 2, gradients));
+        muster_rule_options_init(&rule);
+        rule.learning_rate = 1;
+        rule.clip_norm = 6.5;
+        assert_ok(muster_graph_minimise(graph, parameters, gradients, 2, MUSTER_SGD, &rule));
+        assert_ok(muster_graph_output(graph, "loss", sum, MUSTER_AUTO));
+        assert_ok(muster_graph_compile(graph, NULL, &function));
+        assert_ok(muster_graph_destroy(graph));
+        const muster_tensor in = muster_f32(x, 4, 3), out = muster_f32(&loss);
+        assert_ok(muster_function_call(function, &in, 1, &out, 1, NULL));
+        assert_int_equal(count_passes(function), 0);
+        for (int32_t r = 0; r < muster_runtime_size(runtime); r++) {
+            assert_ok(muster_variable_get(variables[0], r, halves));
+            assert_ok(muster_variable_get(variables[1], r, muster_f32(&v, 1, 1)));
+            assert_true(w[0] == F16_6_5 && w[1] == F16_6 && v == 2);
+        }
+        assert_ok(muster_runtime_close(runtime));
+    }
+    assert_int_equal(cases, 3);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_the_norms_of_the_cases_are_above_the_limit),
         cmocka_unit_test(test_clipped_updates_are_those_of_one_device),
         cmocka_unit_test(test_a_norm_below_the_limit_changes_no_bit),
         cmocka_unit_test(test_the_factor_has_the_same_bits_on_all_devices),
+        cmocka_unit_test(test_a_norm_with_half_floats_is_that_of_one_device),
         cmocka_unit_test(test_norms_of_nothing_of_infinity_and_of_nan_are_those_of_one_device),
         cmocka_unit_test(test_norms_beyond_the_range_of_f32_clip_as_those_of_f64),
     };
