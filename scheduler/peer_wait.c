@@ -23,6 +23,13 @@ static bool peer_returned(const mst_peer_wait *m) {
     return !m->reading && done_with_run(m, m->peer) && !in_last_rendezvous(m);
 }
 
+/* What the run has failed with is stored before a worker finishes, so it is read behind that. */
+bool mst_worker_has_returned(const muster_worker *worker, int32_t rank) {
+    const mst_worker_state *state = &worker->pool->states[rank];
+    const bool returned = atomic_load(&state->finished) >= worker->epoch || atomic_load(&state->done_with) >= worker->epoch;
+    return returned && !mst_run_aborted(worker->pool, worker->epoch);
+}
+
 static bool peer_reads(const mst_peer_wait *m) { return m->reading && atomic_load(m->reading) == m->target; }
 
 /* In an aborted run a rank may leave once the peer is outside its section. A peer that would begin

@@ -3,6 +3,7 @@
 #define MST_POOL_STATE_PRIVATE_H
 
 #include "pool_impl.h"
+#include "team_impl.h"
 
 #include <pthread.h>
 
@@ -86,6 +87,8 @@ struct mst_pool {
     int32_t yields;       /* how often a wait that does not spin gives its CPU away */
     mst_pool_options options;
     mst_absence absence; /* NULL: every worker runs the program's code */
+    mst_elsewhere elsewhere;
+    void *elsewhere_context;
     uint64_t fork_generation;
     cpu_set_t *worker_cpus; /* CPUs that are the only one of a thread; NULL: none */
     mst_ticket_lock tickets;

@@ -60,6 +60,17 @@ void mst_team_read_end(mst_team *team, muster_worker *worker, uint64_t tag);
  * must call it, also after a failure. */
 muster_status mst_team_leave(mst_team *team, muster_worker *worker, uint64_t tag, const char *what);
 
+/* Has the worker of rank `rank` in the pool returned from the task of the run in which `worker` is,
+ * or is only the last rendezvous left for it, while nothing has failed in the run? Threads: any,
+ * while `worker` is in its task. */
+bool mst_worker_has_returned(const muster_worker *worker, int32_t rank);
+
+/* Has the call in progress failed in another process? The pool asks it for muster_worker_cancelled,
+ * on the thread of a worker that runs together with those of other processes. Set between runs;
+ * NULL: there are no other processes. */
+typedef bool (*mst_elsewhere)(void *context);
+void mst_pool_set_elsewhere(mst_pool *pool, mst_elsewhere elsewhere, void *context);
+
 /* A mailbox: one message after another from one member to another, each a rendezvous. The sender
  * posts, and waits until the post is taken. The receiver waits for the next post, reads the
  * sender's memory in one or more sections, and then takes the post. message_tag is the user's tag,

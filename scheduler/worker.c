@@ -12,7 +12,17 @@ enum { SCRATCH_ALIGNMENT = 64, SCRATCH_BLOCK = 64 * 1024 };
 int32_t muster_worker_rank(const muster_worker *worker) { return worker ? mst_worker_public_rank(worker) : -1; }
 int32_t muster_worker_size(const muster_worker *worker) { return worker ? mst_worker_total(worker) : -1; }
 const char *muster_worker_backend(const muster_worker *worker) { return worker ? worker->device->table->backend : NULL; }
-int32_t muster_worker_cancelled(const muster_worker *worker) { return worker ? mst_pool_aborted(worker) : 0; }
+int32_t muster_worker_cancelled(const muster_worker *worker) {
+    if (!worker) return 0;
+    if (mst_pool_aborted(worker)) return 1;
+    const mst_pool *pool = worker->pool;
+    return pool->elsewhere && worker->total != 0 && pool->elsewhere(pool->elsewhere_context);
+}
+
+void mst_pool_set_elsewhere(mst_pool *pool, mst_elsewhere elsewhere, void *context) {
+    pool->elsewhere = elsewhere;
+    pool->elsewhere_context = context;
+}
 
 muster_status mst_worker_refuse(const muster_worker *worker, const char *where) {
     if (!worker) return mst_error_null(where, "worker", "the worker of the running function");

@@ -33,8 +33,9 @@ static mst_progress send(mst_control *c, struct mst_control_slot *slot, const ms
     const mst_progress progress = free_slot(c, slot);
     if (progress != MST_PROGRESS_DONE) return progress;
     slot->message = *message;
+    /* Not counted: how many questions there are depends on the time. */
     const int32_t result =
-        mst_wire_send(c->wire, &slot->message, sizeof slot->message, to, mst_wire_tag(0, MST_KIND_CONTROL), false, &slot->request);
+        c->wire->table->send(c->wire->state, &slot->message, sizeof slot->message, to, mst_wire_tag(0, MST_KIND_CONTROL), &slot->request);
     return result == MUSTER_WIRE_OK ? MST_PROGRESS_DONE : failed(c, result);
 }
 
@@ -84,17 +85,63 @@ bool mst_control_poison(mst_control *c, const mst_control_message *message) {
 
 /* ---- questions and answers ---- */
 
-bool mst_control_ask(mst_control *c, mst_control_waiter *waiter, int32_t process) {
-    const mst_control_message question = {.magic = MST_CONTROL_MAGIC,
-                                          .type = MST_CONTROL_QUESTION,
-                                          .number = c->questions + 1,
-                                          .epoch = waiter->epoch,
-                                          .lane = waiter->lane,
-                                          .process = c->wire->process};
-    if (send_by_any(c, &question, process) != MST_PROGRESS_DONE) return false;
-    waiter->asked = ++c->questions;
-    waiter->answered = false;
+void mst_control_enter(mst_control *c, mst_control_waiter *waiter) {
+    waiter->late.number = waiter->returned.number = 0;
+    waiter->next = c->waiters;
+    c->waiters = waiter;
+    if (!waiter->enters) return;
+    waiter->enters->epoch = waiter->epoch;
+    waiter->enters->arrival = waiter->arrival;
+}
+
+void mst_control_leave(mst_control *c, mst_control_waiter *waiter) {
+    mst_control_waiter **at = &c->waiters;
+    while (*at != waiter) at = &(*at)->next;
+    *at = waiter->next;
+}
+
+void mst_control_add(mst_control *c, mst_control_lane *lane) {
+    lane->next = c->lanes;
+    c->lanes = lane;
+}
+
+void mst_control_remove(mst_control *c, mst_control_lane *lane) {
+    mst_control_lane **at = &c->lanes;
+    while (*at && *at != lane) at = &(*at)->next;
+    if (*at) *at = lane->next;
+}
+
+bool mst_control_ask(mst_control *c, mst_control_question *question, const mst_control_message *what, int32_t process) {
+    mst_control_message message = *what;
+    message.magic = MST_CONTROL_MAGIC;
+    message.number = c->questions + 1;
+    message.process = c->wire->process;
+    if (send_by_any(c, &message, process) != MST_PROGRESS_DONE) return false;
+    question->number = ++c->questions;
+    question->answered = false;
     return true;
+}
+
+/* Only a process that waits in the same call knows. What has failed here becomes known by itself,
+ * and decides. */
+static int32_t returned_rank(const mst_control *c, const mst_control_message *question, char text[MST_MESSAGE_SIZE]) {
+    const mst_control_waiter *known = NULL;
+    for (const mst_control_waiter *waiter = c->waiters; waiter; waiter = waiter->next)
+        if (waiter->epoch == question->epoch && (waiter->worker || waiter->ended)) known = waiter;
+    if (!known || mst_control_is_poisoned(c, MST_CONTROL_FAILED, question->epoch)) return MST_CONTROL_NO_RANK;
+    for (mst_control_lane *lane = c->lanes; lane; lane = lane->next) {
+        if (lane->lane != question->lane) continue;
+        const bool entered = lane->epoch == question->epoch && lane->arrival >= question->wanted.arrival;
+        if (question->wanted.arrival > 0 && entered) return MST_CONTROL_NO_RANK;
+        return lane->returned(lane, known, &question->wanted, text);
+    }
+    return known->ended ? MST_CONTROL_ALL_RANKS : MST_CONTROL_NO_RANK;
+}
+
+static mst_progress answer_returned(mst_control *c, const mst_control_message *question) {
+    mst_control_message message = {.magic = MST_CONTROL_MAGIC, .type = MST_CONTROL_ANSWER, .number = question->number, .process = -1};
+    message.rank = returned_rank(c, question, message.text);
+    return send_by_any(c, &message, question->process);
 }
 
 /* Of several that wait in this process: the one on the lane of the question. */
@@ -108,16 +155,23 @@ static mst_progress answer(mst_control *c, const mst_control_message *question) 
         message.lane = best->lane;
         message.process = best->machine->waits_for(best->machine);
         snprintf(message.text, sizeof message.text, "%s", best->doing);
+    } else {
+        snprintf(message.text, sizeof message.text, "a body"); /* which asks whether it is cancelled */
     }
     return send_by_any(c, &message, question->process);
 }
 
+static void take_answer_to(mst_control_question *question, const mst_control_message *message) {
+    if (question->number != message->number || question->answered) return;
+    question->answer = *message;
+    question->answer.text[MST_MESSAGE_SIZE - 1] = 0;
+    question->answered = true;
+}
+
 static void take_answer(mst_control *c, const mst_control_message *message) {
     for (mst_control_waiter *waiter = c->waiters; waiter; waiter = waiter->next) {
-        if (waiter->asked != message->number || waiter->answered) continue;
-        waiter->answer = *message;
-        waiter->answer.text[MST_MESSAGE_SIZE - 1] = 0;
-        waiter->answered = true;
+        take_answer_to(&waiter->late, message);
+        take_answer_to(&waiter->returned, message);
     }
 }
 
@@ -127,6 +181,7 @@ static mst_progress take(mst_control *c, uint64_t current) {
     const mst_control_message *message = &c->incoming;
     if (message->magic != MST_CONTROL_MAGIC || message->process < -1 || message->process >= c->wire->processes) return MST_PROGRESS_DONE;
     if (message->type == MST_CONTROL_QUESTION && message->process >= 0) return answer(c, message);
+    if (message->type == MST_CONTROL_RETURNED && message->process >= 0) return answer_returned(c, message);
     if (message->type == MST_CONTROL_ANSWER) take_answer(c, message);
     if (message->type < MST_CONTROL_POISON_KINDS && message->process >= 0 && message->epoch >= current) mst_control_poison(c, message);
     return MST_PROGRESS_DONE;

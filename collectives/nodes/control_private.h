@@ -1,11 +1,16 @@
 /* Control messages between processes, taken and answered by whoever waits: that a call has failed
- * (poison), and whom a process waits for (questions and answers). Like the state machines it reads
- * no clock and never waits; the caller holds the lock of the wire unless it says otherwise. */
+ * (poison), whom a process waits for, and whether a rank has returned from its task (questions and
+ * answers). Like the state machines it reads no clock and never waits; the caller holds the lock of
+ * the wire unless it says otherwise. */
 #ifndef MST_CONTROL_PRIVATE_H
 #define MST_CONTROL_PRIVATE_H
 
 #include "channel_private.h"
 #include "status_impl.h"
+
+struct muster_worker;
+struct mst_round;
+struct mst_control_waiter;
 
 enum { MST_CONTROL_SLOTS = 8, MST_CONTROL_STEPS = 31 };
 
@@ -14,8 +19,17 @@ typedef enum mst_control_type {
     MST_CONTROL_GIVEN_UP,                            /* poison: this epoch has ended where it comes from; no round follows */
     MST_CONTROL_POISON_KINDS,                        /* how many kinds of poison there are */
     MST_CONTROL_QUESTION = MST_CONTROL_POISON_KINDS, /* whom do you wait for? */
+    MST_CONTROL_RETURNED,                            /* a question: has a rank of yours returned without what I wait for? */
     MST_CONTROL_ANSWER
 } mst_control_type;
+
+/* What a process waits for on a lane. Ranks are those of the communicator. */
+typedef struct mst_control_wanted {
+    uint64_t arrival;  /* the number of an arrival, which all members enter; 0: a message between these ranks: */
+    int32_t own, peer; /* own waits for peer */
+    int64_t tag;
+    bool sends; /* own sends it */
+} mst_control_wanted;
 
 typedef struct mst_control_message {
     uint32_t magic; /* MST_CONTROL_MAGIC */
@@ -24,11 +38,36 @@ typedef struct mst_control_message {
     uint64_t number; /* of a question and its answer */
     int32_t lane;    /* of a question: it is asked from there; of an answer: of the wait */
     muster_status status;
-    int32_t rank;                /* poison: the rank that failed, or -1 */
+    /* poison: the rank that failed, or -1. answer: the rank of the communicator that has returned,
+     * MST_CONTROL_NO_RANK or MST_CONTROL_ALL_RANKS */
+    int32_t rank;
     int32_t process;             /* poison: where it comes from. answer: the process that is waited for, or -1 */
-    char text[MST_MESSAGE_SIZE]; /* poison: the message. answer: in what it waits */
+    mst_control_wanted wanted;   /* of RETURNED */
+    char text[MST_MESSAGE_SIZE]; /* poison: the message. answer: in what it waits; why the rank has run nothing, or "" */
 } mst_control_message;
-enum { MST_CONTROL_MAGIC = 0x4d535432 };
+enum { MST_CONTROL_MAGIC = 0x4d535434 };
+/* ALL_RANKS: the process has ended its part of the call, and has no communicator on that lane. */
+enum { MST_CONTROL_NO_RANK = -1, MST_CONTROL_ALL_RANKS = -2 };
+/* A question that is open, and its answer. */
+typedef struct mst_control_question {
+    uint64_t number; /* 0: none is open */
+    bool answered;
+    mst_control_message answer;
+} mst_control_question;
+/* A communicator of this process, for the questions of others. The owner sets lane, returned and
+ * owner. */
+typedef struct mst_control_lane {
+    struct mst_control_lane *next;
+    int32_t lane;
+    uint64_t epoch, arrival; /* the newest arrival that this process has entered: of the call `epoch` its number */
+    /* A rank of this process that has returned from its task without failure, and will not do what
+     * is wanted; else MST_CONTROL_NO_RANK. `waiter`: one of this process in the call of the
+     * question. text: "has no rows, and ...", or stays "". */
+    int32_t (*returned)(struct mst_control_lane *lane, const struct mst_control_waiter *waiter, const mst_control_wanted *wanted,
+                        char text[MST_MESSAGE_SIZE]);
+    void *owner;
+} mst_control_lane;
+
 /* The epoch of GIVEN_UP that ends this epoch and all that follow: a process is lost. A process that
  * has ended the call in which others have found that out learns of it in its next one. */
 #define MST_CONTROL_FOR_EVER UINT64_MAX
@@ -40,14 +79,19 @@ typedef struct mst_control_waiter {
     const char *doing;
     uint64_t epoch;
     int32_t lane;
-    uint64_t asked; /* the number of its question; 0: none is open */
-    bool answered;
-    mst_control_message answer;
+    /* What this process knows then of its tasks: worker: they run, and this is the one that waits.
+     * ended: all have returned, and none has failed. NULL: neither. */
+    const struct muster_worker *worker;
+    const struct mst_round *ended;
+    mst_control_lane *enters; /* the lane whose arrival `arrival` it enters by this wait; NULL: none */
+    uint64_t arrival;
+    mst_control_question late, returned; /* of late.c and returned.c */
 } mst_control_waiter;
 
 typedef struct mst_control {
     mst_wire *wire;
     mst_control_waiter *waiters;
+    mst_control_lane *lanes;
     /* A message from any process; while it cannot be answered for lack of a slot it stays. */
     muster_wire_request receive;
     bool there;
@@ -81,8 +125,14 @@ static inline bool mst_control_is_poisoned(const mst_control *control, mst_contr
     const uint64_t last = atomic_load(&control->poisoned[type]);
     return last >= epoch && atomic_load(&control->poisoned_first[type]) <= epoch;
 }
-/* Asks a process for the waiter. false: no slot is free now. */
-bool mst_control_ask(mst_control *control, mst_control_waiter *waiter, int32_t process);
+/* Asks a process: type, epoch, lane and wanted of `what` are set. false: no slot is free now. */
+bool mst_control_ask(mst_control *control, mst_control_question *question, const mst_control_message *what, int32_t process);
+/* The waiter is there from `enter` to `leave`; what it has asked before is forgotten. */
+void mst_control_enter(mst_control *control, mst_control_waiter *waiter);
+void mst_control_leave(mst_control *control, mst_control_waiter *waiter);
+/* The lane is there until `remove`, which accepts one that is not. */
+void mst_control_add(mst_control *control, mst_control_lane *lane);
+void mst_control_remove(mst_control *control, mst_control_lane *lane);
 /* Is anything on its way from here? */
 bool mst_control_is_sending(mst_control *control);
 /* Ends the receive. Returns whether the wire may still read or write *control. */

@@ -38,7 +38,8 @@ static void silent_text(const mst_nodes *nodes, const mst_nodes_wait *wait, mst_
 }
 
 static void ask(mst_nodes *nodes, mst_nodes_wait *wait, mst_late *late, int32_t process, int64_t now_ns) {
-    if (!mst_control_ask(&nodes->rounds->control, &wait->waiter, process)) return; /* in the next turn */
+    const mst_control_message question = {.type = MST_CONTROL_QUESTION, .epoch = wait->waiter.epoch, .lane = wait->waiter.lane};
+    if (!mst_control_ask(&nodes->rounds->control, &wait->waiter.late, &question, process)) return; /* in the next turn */
     late->path[late->hops++] = process;
     late->asked_ns = now_ns;
 }
@@ -61,11 +62,11 @@ void mst_late_look(mst_nodes *nodes, mst_nodes_wait *wait, mst_late *late, int64
         }
         return;
     }
-    if (!wait->waiter.answered) {
+    if (!wait->waiter.late.answered) {
         if (now_ns - late->asked_ns >= patience_ns(wait)) silent_text(nodes, wait, late);
         return;
     }
-    const mst_control_message *answer = &wait->waiter.answer;
+    const mst_control_message *answer = &wait->waiter.late.answer;
     const int32_t next = answer->process;
     if (next >= 0 && !is_known(nodes, late, next) && late->hops < (int32_t)(sizeof late->path / sizeof late->path[0])) {
         ask(nodes, wait, late, next, now_ns);

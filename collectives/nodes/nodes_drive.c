@@ -23,19 +23,25 @@ static mst_nodes_wait wait_of(const mst_nodes_state *state, const muster_worker 
 
 static bool is_aborted(void *context) { return mst_pool_aborted(context); }
 
-muster_status mst_nodes_drive_call(mst_nodes_state *state, muster_worker *worker, const char *what, mst_machine *machine,
-                                   bool (*ends)(void *context), void *context) {
-    mst_nodes_wait wait = wait_of(state, worker, what);
+muster_status mst_nodes_drive_call(mst_nodes_state *state, muster_worker *worker, mst_nodes_driven *driven) {
+    mst_nodes_wait wait = wait_of(state, worker, driven->what);
     wait.phase = MST_WAIT_CALL;
-    wait.aborted = ends ? ends : is_aborted;
-    wait.context = ends ? context : worker;
-    const muster_status status = mst_nodes_wait_run(state->span->nodes, &wait, machine);
-    if (status == MUSTER_ABORTED && mst_pool_aborted(worker)) return mst_refuse_aborted(state->communicator, worker, what);
+    wait.aborted = driven->ends ? driven->ends : is_aborted;
+    wait.context = driven->ends ? driven->context : worker;
+    wait.wants = driven->wants;
+    wait.waiter.worker = worker;
+    wait.waiter.enters = driven->arrival ? &state->lane : NULL;
+    wait.waiter.arrival = driven->arrival;
+    const muster_status status = mst_nodes_wait_run(state->span->nodes, &wait, driven->machine);
+    driven->returned = wait.returned;
+    if (status == MUSTER_ABORTED && mst_pool_aborted(worker)) return mst_refuse_aborted(state->communicator, worker, driven->what);
     return status;
 }
 
+/* A move needs no rank that could have returned: all have entered. */
 muster_status mst_nodes_drive(mst_nodes_state *state, muster_worker *worker, const char *what) {
-    const muster_status status = mst_nodes_drive_call(state, worker, what, mst_nodes_moving(state), NULL, NULL);
+    mst_nodes_driven driven = {.what = what, .machine = mst_nodes_moving(state)};
+    const muster_status status = mst_nodes_drive_call(state, worker, &driven);
     state->broken = status != MUSTER_OK;
     return status;
 }
@@ -55,8 +61,12 @@ muster_status mst_nodes_arrive(mst_nodes_state *state, muster_worker *worker, co
                                      .payload = mine,
                                      .payload_bytes = (int32_t)bytes,
                                      .matched = !mst_nodes_one_host(state->span->nodes)};
+    mst_nodes_waiting waiting = {.state = state, .worker = worker, .what = what};
+    const mst_nodes_wants wants = {
+        .wanted = mst_nodes_arrival_wanted, .holds = mst_nodes_arrival_holds, .refuse = mst_nodes_arrival_refuse, .context = &waiting};
+    mst_nodes_driven driven = {.what = what, .machine = &state->arrival.machine, .wants = &wants, .arrival = state->arrivals};
     mst_arrival_begin(&state->arrival, &input);
-    MUSTER_TRY(mst_nodes_drive_call(state, worker, what, &state->arrival.machine, NULL, NULL));
+    MUSTER_TRY(mst_nodes_drive_call(state, worker, &driven));
     *matched = mst_arrival_matches(&state->arrival);
     return MUSTER_OK;
 }

@@ -57,6 +57,11 @@ typedef struct mst_round {
     int32_t payload_bytes; /* 0 to MST_ROUND_BYTES */
     const void *all;
     int64_t warn_after_ns, fail_after_ns; /* 0: those of the nodes; negative: never */
+    /* Of an end round: why worker `rank` of this process has run no code of the program in the call:
+     * text, of `size` bytes, becomes "has no rows, and ...". false: it has run some. Threads: any,
+     * until the round has ended. NULL: all have. */
+    bool (*absence)(const void *context, int32_t rank, char *text, size_t size);
+    const void *absence_context;
 } mst_round;
 
 /* Before a call touches anything: do all processes make the same call, and does none refuse it? All
@@ -66,7 +71,8 @@ typedef struct mst_round {
 muster_status mst_nodes_begin(mst_nodes *nodes, mst_round *round);
 /* At the end of a call that has begun: the same, and what failed anywhere fails everywhere: the
  * lowest failing rank decides, and its message travels. After it nothing of the call is in flight.
- * Waits for processes whose bodies have not returned. */
+ * Waits for processes whose bodies have not returned. Tells them, when they ask, that those of this
+ * process have. */
 muster_status mst_nodes_end(mst_nodes *nodes, mst_round *round);
 
 /* Tells the processes that wait for this one inside the call in progress that it has failed, with

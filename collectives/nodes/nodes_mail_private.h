@@ -7,8 +7,8 @@
 #ifndef MST_NODES_MAIL_PRIVATE_H
 #define MST_NODES_MAIL_PRIVATE_H
 
-#include "channel_private.h"
 #include "communicator_impl.h"
+#include "control_private.h"
 
 enum { MST_NODES_CHUNK_BYTES = 64 * 1024 };
 
@@ -87,5 +87,12 @@ void mst_nodes_mail_close(mst_nodes_mail *mail);
  * memory. */
 void mst_nodes_mail_begin(mst_nodes_mail *mail, mst_nodes_call *call, uint64_t epoch);
 bool mst_nodes_mail_end(mst_nodes_call *call);
+/* Has no piece of it travelled yet? The caller holds the lock. */
+static inline bool mst_nodes_letter_waits(const mst_nodes_letter *letter) {
+    return !letter->done && letter->moved == (letter->request->collective == MST_SEND ? -1 : 0);
+}
+/* Has rank wanted->own of another process said that it is ready for such a message of wanted->peer,
+ * which is here, and nobody has begun to send it? The caller holds the lock. */
+bool mst_nodes_mail_waits(mst_nodes_mail *mail, uint64_t epoch, const mst_control_wanted *wanted);
 
 #endif

@@ -67,7 +67,9 @@ typedef struct exchange {
     int32_t remotes;
     mst_request *local; /* with ranks of span->local */
     int32_t locals;
-    muster_status looked; /* what looking for local messages has come to */
+    muster_status looked;     /* what looking for local messages has come to */
+    int32_t turn;             /* of these questions */
+    mst_nodes_letter *wanted; /* of the last question about a rank that may have returned */
     mst_unattended unattended;
 } exchange;
 
@@ -104,9 +106,38 @@ static bool exchange_look(void *context) {
     return e->looked != MUSTER_OK;
 }
 
+/* Each question is about the next message for which this rank waits. */
+static int32_t exchange_wanted(void *context, mst_control_wanted *wanted) {
+    exchange *e = context;
+    const mst_rank_span *span = e->communicator->span;
+    const mst_nodes_call *call = &e->desk->call;
+    e->wanted = NULL;
+    for (int32_t i = 0; i < call->count && !e->wanted; i++) {
+        mst_nodes_letter *letter = &call->letters[e->turn++ % call->count];
+        if (mst_nodes_letter_waits(letter)) e->wanted = letter;
+    }
+    if (!e->wanted) return -1;
+    const mst_request *request = e->wanted->request;
+    *wanted = (mst_control_wanted){.own = call->rank, .peer = request->root, .tag = request->tag, .sends = request->collective == MST_SEND};
+    return span->numbers[span->process_of[request->root]];
+}
+
+/* A message that has begun meanwhile comes to its end: both ranks stay until then. */
+static bool exchange_holds(void *context) { return mst_nodes_letter_waits(((exchange *)context)->wanted); }
+
+static muster_status exchange_refuse(void *context, int32_t process, const mst_control_message *answer) {
+    const exchange *e = context;
+    const mst_request *request = e->wanted->request;
+    const mst_control_wanted wanted = {.own = e->desk->call.rank, .tag = request->tag, .sends = request->collective == MST_SEND};
+    (void)process;
+    return mst_nodes_refuse_returned(mst_nodes_of(e->communicator), mst_request_function(request), &wanted, request->root, answer->text);
+}
+
 static muster_status exchange_drive(exchange *e) {
-    const muster_status status =
-        mst_nodes_drive_call(mst_nodes_of(e->communicator), e->worker, e->what, &e->desk->call.machine, exchange_look, e);
+    const mst_nodes_wants wants = {.wanted = exchange_wanted, .holds = exchange_holds, .refuse = exchange_refuse, .context = e};
+    mst_nodes_driven driven = {.what = e->what, .machine = &e->desk->call.machine, .ends = exchange_look, .context = e, .wants = &wants};
+    const muster_status status = mst_nodes_drive_call(mst_nodes_of(e->communicator), e->worker, &driven);
+    if (driven.returned) mst_pool_abort(e->worker, status); /* as a rank of this process that has returned */
     return e->looked != MUSTER_OK ? e->looked : status;
 }
 

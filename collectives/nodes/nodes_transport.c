@@ -1,4 +1,6 @@
 /* The transport `nodes`: its table and its state. */
+#include "rounds_private.h"
+
 #include "names_private.h"
 #include "nodes_mail_private.h"
 #include "nodes_staging_private.h"
@@ -46,6 +48,7 @@ static void state_free(mst_nodes_state *state) {
                                           &state->momenta,        &state->offers,   &state->counts,   &state->gathered_counts,
                                           &state->gathered_lanes, &state->lengths,  &state->weights};
     mst_wire *wire = state->channel.wire;
+    mst_nodes_returned_close(state);
     pthread_mutex_lock(&wire->lock);
     mst_arrival_close(&state->arrival);
     pthread_mutex_unlock(&wire->lock);
@@ -69,7 +72,12 @@ static muster_status listen_to_others(mst_nodes_state *state, const char *where)
     pthread_mutex_lock(&wire->lock);
     const mst_progress progress = mst_arrival_listen(&state->arrival);
     pthread_mutex_unlock(&wire->lock);
-    if (progress == MST_PROGRESS_DONE) return MUSTER_OK;
+    if (progress == MST_PROGRESS_DONE) {
+        mst_nodes_returned_open(state);
+        if (state->span->lane == MST_SPAN_WORLD_LANE)
+            mst_pool_set_elsewhere(state->communicator->pool, mst_nodes_call_failed, state->span->nodes);
+        return MUSTER_OK;
+    }
     if (progress == MST_PROGRESS_LOST) return mst_error(MUSTER_NODE_LOST, "%s: another process has ended", where);
     return mst_collective_error(where, MUSTER_SYSTEM);
 }
@@ -109,6 +117,7 @@ static muster_status nodes_create(const char *where, muster_communicator *commun
 /* Closing the world ends the table of lanes before the communicators. */
 static void nodes_destroy(muster_communicator *communicator) {
     mst_nodes_lanes *lanes = mst_nodes_lanes_of(communicator);
+    if (communicator->span->lane == MST_SPAN_WORLD_LANE) mst_pool_set_elsewhere(communicator->pool, NULL, NULL);
     if (lanes && communicator->span) mst_nodes_leave_lanes(mst_nodes_of(communicator), lanes);
     state_free(mst_nodes_of(communicator));
 }

@@ -6,6 +6,7 @@
 #define MST_NODES_TRANSPORT_PRIVATE_H
 
 #include "arrive_private.h"
+#include "control_private.h"
 #include "core/rendezvous_private.h"
 #include "nodes_impl.h"
 #include "schedule_private.h"
@@ -74,6 +75,8 @@ typedef struct mst_nodes_state {
     mst_channel channel, moves; /* moves: on a lane of its own after one was given up */
     mst_arrival arrival;
     uint64_t epoch, arrivals; /* those begun on the lane in this epoch */
+    mst_control_lane lane;    /* for processes that ask what this one has entered */
+    bool returned;            /* the last arrival ended because a rank of another process has returned */
     mst_nodes_buffer buffers[MST_NODES_BUFFERS];
     void *block; /* of the buffers; NULL: not allocated yet */
     int64_t block_bytes;
@@ -142,10 +145,34 @@ const mst_request *mst_nodes_offered(const mst_batch *batch, int32_t member, int
  * lane and other buffers (mst_nodes_renew). */
 muster_status mst_nodes_drive(mst_nodes_state *state, muster_worker *worker, const char *what);
 /* Drives another machine, which can be left at any time: when this call has failed, here or in
- * another process, or when `ends` says so, which is called in each turn, without the lock of the
- * wire. ends NULL: when the run is aborted. */
-muster_status mst_nodes_drive_call(mst_nodes_state *state, muster_worker *worker, const char *what, mst_machine *machine,
-                                   bool (*ends)(void *context), void *context);
+ * another process, or when a rank that it needs has returned from its task. */
+typedef struct mst_nodes_driven {
+    const char *what; /* the public function */
+    mst_machine *machine;
+    bool (*ends)(void *context); /* called in each turn, without the lock of the wire; NULL: when the run is aborted */
+    void *context;
+    const struct mst_nodes_wants *wants; /* NULL: it does not ask for ranks that have returned */
+    uint64_t arrival;                    /* the machine is this arrival of the communicator's lane; 0: it is none */
+    bool returned;                       /* becomes: it has ended because a rank has returned */
+} mst_nodes_driven;
+muster_status mst_nodes_drive_call(mst_nodes_state *state, muster_worker *worker, mst_nodes_driven *driven);
+
+/* nodes_returned.c. From `open` to `close` other processes get answers about this communicator. */
+void mst_nodes_returned_open(mst_nodes_state *state);
+void mst_nodes_returned_close(mst_nodes_state *state);
+/* What an arrival wants: that all processes enter it. mst_nodes_waiting: its context. */
+typedef struct mst_nodes_waiting {
+    mst_nodes_state *state;
+    muster_worker *worker;
+    const char *what;
+} mst_nodes_waiting;
+int32_t mst_nodes_arrival_wanted(void *waiting, mst_control_wanted *wanted);
+bool mst_nodes_arrival_holds(void *waiting);
+muster_status mst_nodes_arrival_refuse(void *waiting, int32_t process, const mst_control_message *answer);
+/* The error of a wait of rank `own` for rank `rank`, of another process, which has returned. `why`:
+ * why it has run nothing, or "". */
+muster_status mst_nodes_refuse_returned(const mst_nodes_state *state, const char *what, const mst_control_wanted *wanted, int32_t rank,
+                                        const char *why);
 /* nodes_renew.c, for leaders: when some process has given up a move. All of them come here.
  * mst_nodes_leave_lanes: when the communicator is destroyed. */
 muster_status mst_nodes_renew(mst_nodes_state *state, muster_worker *worker);

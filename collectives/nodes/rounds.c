@@ -205,6 +205,7 @@ muster_status mst_nodes_end(mst_nodes *nodes, mst_round *round) {
     MUSTER_TRY(refused_before(nodes, round));
     snprintf(doing, sizeof doing, "the end of call %" PRIu64 " (%s)", mst_call_number(rounds->epoch), rounds->text);
     mst_nodes_wait wait = wait_of(nodes, round, doing);
+    if (round->status == MUSTER_OK) wait.waiter.ended = round;
     mst_arrival_input input = input_of(round, MST_ROUND_END);
     muster_status status = mst_rounds_arrive(nodes, &input, &wait);
     if (status == MUSTER_TIMEOUT) status = wait_on(nodes, round, &wait);

@@ -36,6 +36,32 @@ typedef struct mst_rounds {
     struct mst_unattended *unattended; /* guarded by the lock of the wire */
 } mst_rounds;
 
+/* ---- ranks that have returned (returned.c) ---- */
+
+/* A wait that asks from time to time whether a rank of another process has returned from its task
+ * without what is waited for. */
+typedef struct mst_nodes_wants {
+    /* What is needed now of another process, whose number it returns; -1: nothing. The caller holds
+     * the lock of the wire. */
+    int32_t (*wanted)(void *context, mst_control_wanted *wanted);
+    /* Is what `wanted` has said still needed? Then it will never come. The caller holds the lock. */
+    bool (*holds)(void *context);
+    /* The error about it: the answer of the process. */
+    muster_status (*refuse)(void *context, int32_t process, const mst_control_message *answer);
+    void *context;
+} mst_nodes_wants;
+
+typedef struct mst_returned {
+    int64_t ask_ns, pause_ns; /* when to ask next */
+    int32_t process;          /* that is asked, or was last */
+} mst_returned;
+/* One step: asks, or looks at the answer. Returns whether a rank has returned. The caller holds the
+ * lock of the wire. */
+struct mst_nodes_wait;
+bool mst_returned_look(mst_nodes *nodes, struct mst_nodes_wait *wait, mst_returned *returned, int64_t now_ns);
+/* The wait has begun, or has just moved something: no question is needed for a while. */
+void mst_returned_rest(mst_returned *returned, int64_t now_ns);
+
 /* ---- waiting (wait.c) ---- */
 
 /* What the poison of an epoch means to a wait. */
@@ -48,6 +74,7 @@ typedef struct mst_nodes_wait {
     mst_control_waiter waiter; /* doing: what other processes say of this one, "all_reduce of call 17"; lane; epoch: of the call */
     const char *where;         /* for messages */
     mst_wait_phase phase;
+    const mst_nodes_wants *wants; /* NULL: it does not ask for ranks that have returned */
     /* Called in each turn, without the lock: true ends the wait with ABORTED, without a message. */
     bool (*aborted)(void *context);
     void *context;
@@ -57,13 +84,18 @@ typedef struct mst_nodes_wait {
      * silent: it has not answered. */
     int32_t late;
     bool silent;
+    bool returned; /* the error is that of `wants`: a rank has returned */
 } mst_nodes_wait;
 
 /* Drives the machine until it is done. Every thread of a process may wait at the same time, each
  * for a machine of its own. Errors: those of the machine; ABORTED (poison, aborted); TIMEOUT,
- * naming the process that is late, found by asking along the chain of waits; NODE_LOST. The machine
- * has then been given up: it may have requests in progress. */
+ * naming the process that is late, found by asking along the chain of waits; NODE_LOST; that of
+ * `wants`. The machine has then been given up: it may have requests in progress. */
 muster_status mst_nodes_wait_run(mst_nodes *nodes, mst_nodes_wait *wait, mst_machine *machine);
+
+/* Has the call in progress failed in any process, as far as this one knows by now? Takes what has
+ * come, and does not wait. context: the nodes. Threads: workers of the call. */
+bool mst_nodes_call_failed(void *context);
 
 /* A machine that its owner cannot drive now, because it waits for ranks of its own process. A
  * thread that waits for other processes drives the machine beside its own. */

@@ -105,30 +105,39 @@ static void warn(const mst_nodes *nodes, const mst_nodes_wait *wait, const mst_l
     if (nodes->rounds->log) nodes->rounds->log(nodes->rounds->log_user, MUSTER_LOG_WARNING, line);
 }
 
+/* ---- without a wait ---- */
+
+bool mst_nodes_call_failed(void *context) {
+    mst_nodes *nodes = context;
+    const mst_control *control = &nodes->rounds->control;
+    const uint64_t epoch = nodes->rounds->epoch;
+    if (pthread_mutex_trylock(&nodes->wire->lock) == 0) { /* else another thread is taking what has come */
+        (void)mst_control_progress(&nodes->rounds->control, epoch);
+        pthread_mutex_unlock(&nodes->wire->lock);
+    }
+    return mst_control_is_poisoned(control, MST_CONTROL_FAILED, epoch) || mst_control_is_poisoned(control, MST_CONTROL_GIVEN_UP, epoch);
+}
+
 /* ---- the loop ---- */
 
 typedef struct wait_state {
     int64_t begin_ns;
-    bool warned, failing;
+    bool warned, failing, returned;
     mst_late late;
+    mst_returned asking;
     wait_pause pause;
 } wait_state;
 
 static void enter(mst_nodes *nodes, mst_nodes_wait *wait, mst_machine *machine) {
-    mst_control *control = &nodes->rounds->control;
     wait->waiter.machine = machine;
-    wait->waiter.asked = 0;
     pthread_mutex_lock(&nodes->wire->lock);
-    wait->waiter.next = control->waiters;
-    control->waiters = &wait->waiter;
+    mst_control_enter(&nodes->rounds->control, &wait->waiter);
     pthread_mutex_unlock(&nodes->wire->lock);
 }
 
 static void leave(mst_nodes *nodes, mst_nodes_wait *wait) {
     pthread_mutex_lock(&nodes->wire->lock);
-    mst_control_waiter **at = &nodes->rounds->control.waiters;
-    while (*at != &wait->waiter) at = &(*at)->next;
-    *at = wait->waiter.next;
+    mst_control_leave(&nodes->rounds->control, &wait->waiter);
     pthread_mutex_unlock(&nodes->wire->lock);
 }
 
@@ -165,6 +174,7 @@ static mst_progress batch(mst_nodes *nodes, mst_nodes_wait *wait, wait_state *st
     mst_progress progress = mst_control_progress(&rounds->control, rounds->epoch);
     for (mst_unattended *unattended = rounds->unattended; unattended; unattended = unattended->next) drive_unattended(unattended);
     if (progress == MST_PROGRESS_DONE) progress = machine->progress(machine); /* RUNNING: more of them are there */
+    if (progress == MST_PROGRESS_RUNNING && wait->wants) state->returned = mst_returned_look(nodes, wait, &state->asking, now_ns);
     if (progress == MST_PROGRESS_RUNNING && looking) mst_late_look(nodes, wait, &state->late, now_ns);
     pthread_mutex_unlock(&nodes->wire->lock);
     return progress;
@@ -186,6 +196,15 @@ static bool at_deadline(const mst_nodes *nodes, mst_nodes_wait *wait, wait_state
     return false;
 }
 
+/* In one process a rank that has returned ends the call at once: so those that also wait learn of
+ * it before the other ranks of this process have returned. */
+static muster_status refuse(mst_nodes *nodes, mst_nodes_wait *wait, const wait_state *state) {
+    const muster_status status = wait->wants->refuse(wait->wants->context, state->asking.process, &wait->waiter.returned.answer);
+    wait->returned = true;
+    mst_nodes_poison(nodes, status, -1);
+    return status;
+}
+
 static bool is_looking(const mst_nodes_wait *wait, const wait_state *state, int64_t now_ns) {
     if (state->failing) return true;
     return !state->warned && wait->warn_after_ns >= 0 && now_ns - state->begin_ns >= wait->warn_after_ns;
@@ -194,6 +213,7 @@ static bool is_looking(const mst_nodes_wait *wait, const wait_state *state, int6
 static muster_status run(mst_nodes *nodes, mst_nodes_wait *wait) {
     int64_t now_ns = mst_now_ns();
     wait_state state = {.begin_ns = now_ns, .pause = {.begin_ns = now_ns, .sleep_ns = WAIT_FIRST_SLEEP_NS}};
+    mst_returned_rest(&state.asking, now_ns);
     for (;;) {
         const mst_progress progress = batch(nodes, wait, &state, now_ns, is_looking(wait, &state, now_ns));
         mst_control_type poison;
@@ -201,9 +221,11 @@ static muster_status run(mst_nodes *nodes, mst_nodes_wait *wait) {
         if (poisoned && (progress == MST_PROGRESS_RUNNING || wait->phase == MST_WAIT_ROUND)) return by_poison(nodes, wait, poison);
         if (progress != MST_PROGRESS_RUNNING) return ended(nodes, wait, progress);
         if (wait->aborted && wait->aborted(wait->context)) return MUSTER_ABORTED;
+        if (state.returned) return refuse(nodes, wait, &state);
         now_ns = mst_now_ns();
         if (wait->waiter.machine->moved) { /* a deadline is for waits in which nothing moves */
             state.begin_ns = now_ns;
+            mst_returned_rest(&state.asking, now_ns);
             state.pause = (wait_pause){.begin_ns = now_ns, .sleep_ns = WAIT_FIRST_SLEEP_NS};
             continue;
         }
@@ -214,7 +236,7 @@ static muster_status run(mst_nodes *nodes, mst_nodes_wait *wait) {
 
 muster_status mst_nodes_wait_run(mst_nodes *nodes, mst_nodes_wait *wait, mst_machine *machine) {
     wait->late = -1;
-    wait->silent = false;
+    wait->silent = wait->returned = false;
     enter(nodes, wait, machine);
     const muster_status status = run(nodes, wait);
     leave(nodes, wait);

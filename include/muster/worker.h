@@ -56,8 +56,8 @@ MUSTER_API int64_t muster_worker_slices(const muster_worker *worker);
 MUSTER_API double muster_worker_weight(const muster_worker *worker);
 MUSTER_API MUSTER_NODISCARD muster_status muster_worker_set_weight(muster_worker *worker, double weight);
 
-/* 1 once the call is aborted (another rank failed, or a deadline passed). A long body should check
- * this and return. */
+/* 1 once the call is aborted (another rank failed, in any process, or a deadline passed). A long
+ * body should check this and return. */
 MUSTER_API int32_t muster_worker_cancelled(const muster_worker *worker);
 
 /* Contiguous scratch memory on the worker's device, aligned to 64 bytes, uninitialised, valid until

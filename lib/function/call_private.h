@@ -131,6 +131,8 @@ muster_status mst_function_call_entered(muster_function *function, const mst_arg
 muster_status mst_call_run_rank(mst_call *call, muster_worker *worker);
 /* The pool's mst_absence: the rank has no shard in which the body runs. */
 bool mst_call_explain_absence(const muster_worker *worker, int32_t rank, char text[MST_ABSENCE_TEXT]);
+/* The same of a call, for other processes. call: the mst_call. */
+bool mst_call_absence(const void *call, int32_t rank, char *text, size_t size);
 /* The error of a call whose body has returned `status`, or OK with a group that is still open.
  * errors_before: mst_error_count before the body. */
 muster_status mst_call_body_failed(const mst_call *call, muster_status status, uint64_t errors_before);

@@ -260,6 +260,10 @@ static muster_status end(mst_call *call, const mst_arguments *arguments, muster_
     mst_nodes *nodes = function->object.runtime->nodes;
     const bool joint = mst_call_is_joint(call), gives = joint || is_master(function);
     mst_round round = {.where = arguments->where, .signature = 1, .rank = mst_nodes_first(nodes)};
+    if (joint) {
+        round.absence = mst_call_absence;
+        round.absence_context = call;
+    }
     if (status && began) round.rank = mst_pool_failed_rank(function->object.runtime->pool);
     if (!status) status = make_block(call, arguments->where);
     if (status) mst_nodes_poison(nodes, status, round.rank);

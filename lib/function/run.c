@@ -95,18 +95,22 @@ static muster_status call_run_slice(mst_call *call, muster_worker *worker, int64
     return plan->overlapped ? send_next(call, worker, slice) : MUSTER_OK;
 }
 
-bool mst_call_explain_absence(const muster_worker *worker, int32_t rank, char text[MST_ABSENCE_TEXT]) {
-    const mst_rank *caller = mst_worker_rank(worker);
-    if (!caller || rank >= caller->call->size) return false;
-    const mst_call *call = caller->call;
+bool mst_call_absence(const void *context, int32_t rank, char *text, size_t size) {
+    const mst_call *call = context;
+    if (rank >= call->size) return false;
     const int32_t count = mst_call_shards_per_rank(call);
     for (int32_t s = rank * count; s < (rank + 1) * count; s++)
         if (call->shards[s].runs) return false;
-    snprintf(text, MST_ABSENCE_TEXT,
+    snprintf(text, size,
              "has no rows, and function '%.100s' does not run without rows: a body in which workers wait for each other needs "
              "muster_function_set_runs_without_rows",
              mst_function_name(call->function));
     return true;
+}
+
+bool mst_call_explain_absence(const muster_worker *worker, int32_t rank, char text[MST_ABSENCE_TEXT]) {
+    const mst_rank *caller = mst_worker_rank(worker);
+    return caller && mst_call_absence(caller->call, rank, text, MST_ABSENCE_TEXT);
 }
 
 static muster_status call_run_shard(mst_call *call, muster_worker *worker, mst_logical_shard *shard) {

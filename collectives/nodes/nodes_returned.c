@@ -1,0 +1,108 @@
+/* Ranks that have returned from their tasks without what ranks of other processes wait for: what a
+ * communicator asks, answers, and says. */
+#include "rounds_private.h"
+
+#include "nodes_mail_private.h"
+#include "nodes_transport_private.h"
+#include "team_impl.h"
+
+#include <stdio.h>
+
+/* ---- answers ---- */
+
+static bool has_returned(const mst_control_waiter *waiter, const mst_member *member) {
+    return waiter->ended || mst_worker_has_returned(waiter->worker, member->rank);
+}
+
+static void explain(const mst_control_waiter *waiter, const mst_member *member, char text[MST_MESSAGE_SIZE]) {
+    const mst_round *round = waiter->ended;
+    char absence[MST_ABSENCE_TEXT];
+    if (round && round->absence && round->absence(round->absence_context, member->rank, text, MST_MESSAGE_SIZE)) return;
+    if (!round && mst_worker_explain_absence(waiter->worker, member->rank, absence)) snprintf(text, MST_MESSAGE_SIZE, "%s", absence);
+}
+
+/* Of a message that is to be received: the note of the receiver is here, so nobody has sent it. Of
+ * one that is to be sent: the sender knows whether a receiver has asked for it. */
+static bool is_missing(mst_nodes_state *state, const mst_control_waiter *waiter, const mst_control_wanted *wanted) {
+    return wanted->arrival > 0 || wanted->sends || mst_nodes_mail_waits(state->mail, waiter->epoch, wanted);
+}
+
+static int32_t lane_returned(mst_control_lane *lane, const mst_control_waiter *waiter, const mst_control_wanted *wanted,
+                             char text[MST_MESSAGE_SIZE]) {
+    mst_nodes_state *state = lane->owner;
+    const muster_communicator *communicator = state->communicator;
+    for (int32_t m = 0; m < communicator->size; m++) {
+        const int32_t rank = state->span->ranks[m];
+        if (wanted->arrival == 0 && rank != wanted->peer) continue;
+        if (!has_returned(waiter, &communicator->members[m]) || !is_missing(state, waiter, wanted)) continue;
+        explain(waiter, &communicator->members[m], text);
+        return rank;
+    }
+    return MST_CONTROL_NO_RANK;
+}
+
+void mst_nodes_returned_open(mst_nodes_state *state) {
+    mst_wire *wire = state->channel.wire;
+    state->lane = (mst_control_lane){.lane = state->channel.lane, .returned = lane_returned, .owner = state};
+    pthread_mutex_lock(&wire->lock);
+    mst_control_add(&state->span->nodes->rounds->control, &state->lane);
+    pthread_mutex_unlock(&wire->lock);
+}
+
+void mst_nodes_returned_close(mst_nodes_state *state) {
+    mst_wire *wire = state->channel.wire;
+    pthread_mutex_lock(&wire->lock);
+    mst_control_remove(&state->span->nodes->rounds->control, &state->lane);
+    pthread_mutex_unlock(&wire->lock);
+}
+
+/* ---- errors ---- */
+
+static const char *short_name(const char *what) {
+    static const char prefix[] = "muster_worker_";
+    return strncmp(what, prefix, sizeof prefix - 1) == 0 ? what + sizeof prefix - 1 : what;
+}
+
+/* As in one process (scheduler/peer_wait.c), with the processes of both. */
+muster_status mst_nodes_refuse_returned(const mst_nodes_state *state, const char *what, const mst_control_wanted *wanted, int32_t rank,
+                                        const char *why) {
+    char own[MST_MEMBER_TEXT], other[MST_MEMBER_TEXT];
+    mst_member_text(state->communicator, wanted->own, own);
+    mst_member_text(state->communicator, rank, other);
+    if (why[0]) return mst_error(MUSTER_INVALID_ARGUMENT, "%s: %s waits for %s, which %s", what, own, other, why);
+    if (wanted->arrival > 0)
+        return mst_error(MUSTER_INVALID_ARGUMENT, "%s: %s returned without entering %s, for which %s waits", what, other, short_name(what),
+                         own);
+    return mst_error(MUSTER_INVALID_ARGUMENT, "%s: %s returned without %s the message of %s with tag %lld, for which %s waits", what, other,
+                     wanted->sends ? "receiving" : "sending", short_name(what), (long long)wanted->tag, own);
+}
+
+/* ---- arrivals ---- */
+
+int32_t mst_nodes_arrival_wanted(void *context, mst_control_wanted *wanted) {
+    const mst_nodes_waiting *waiting = context;
+    const mst_machine *machine = &waiting->state->arrival.machine;
+    *wanted = (mst_control_wanted){.arrival = waiting->state->arrivals};
+    return machine->waits_for(machine);
+}
+
+/* The arrival is not done, and never will be. */
+bool mst_nodes_arrival_holds(void *context) { return (void)context, true; }
+
+static int32_t first_rank_of(const mst_rank_span *span, int32_t process) {
+    int32_t rank = 0;
+    while (rank < span->size - 1 && span->numbers[span->process_of[rank]] != process) rank++;
+    return rank;
+}
+
+muster_status mst_nodes_arrival_refuse(void *context, int32_t process, const mst_control_message *answer) {
+    const mst_nodes_waiting *waiting = context;
+    const mst_rank_span *span = waiting->state->span;
+    const int32_t member = mst_communicator_rank(waiting->state->communicator, waiting->worker);
+    const mst_control_wanted wanted = {.arrival = 1, .own = span->ranks[member]};
+    /* A process that has released the communicator may know another one by its lane. */
+    const bool known = answer->rank >= 0 && answer->rank < span->size && span->numbers[span->process_of[answer->rank]] == process;
+    waiting->state->returned = true;
+    return mst_nodes_refuse_returned(waiting->state, waiting->what, &wanted, known ? answer->rank : first_rank_of(span, process),
+                                     known ? answer->text : "");
+}

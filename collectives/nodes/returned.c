@@ -1,0 +1,38 @@
+/* A rank that has returned from its task will not enter what others wait for. So a process that
+ * waits for a while asks the one that it waits for. No deadline is needed: the question stays in
+ * the wire until that process waits, too, at the latest for the end of the call. */
+#include "rounds_private.h"
+
+enum { RETURNED_FIRST_NS = 2000000, RETURNED_LONGEST_NS = 100000000 };
+
+void mst_returned_rest(mst_returned *returned, int64_t now_ns) {
+    returned->pause_ns = RETURNED_FIRST_NS;
+    returned->ask_ns = now_ns + RETURNED_FIRST_NS;
+}
+
+static void ask_later(mst_returned *returned, int64_t now_ns) {
+    returned->ask_ns = now_ns + returned->pause_ns;
+    returned->pause_ns = returned->pause_ns * 2 < RETURNED_LONGEST_NS ? returned->pause_ns * 2 : RETURNED_LONGEST_NS;
+}
+
+static void ask(mst_nodes *nodes, mst_nodes_wait *wait, mst_returned *returned, int64_t now_ns) {
+    mst_control_message question = {.type = MST_CONTROL_RETURNED, .epoch = wait->waiter.epoch, .lane = wait->waiter.lane};
+    returned->process = wait->wants->wanted(wait->wants->context, &question.wanted);
+    if (returned->process < 0)
+        ask_later(returned, now_ns);
+    else
+        (void)mst_control_ask(&nodes->rounds->control, &wait->waiter.returned, &question, returned->process); /* or in the next turn */
+}
+
+bool mst_returned_look(mst_nodes *nodes, mst_nodes_wait *wait, mst_returned *returned, int64_t now_ns) {
+    mst_control_question *question = &wait->waiter.returned;
+    if (question->number == 0) {
+        if (now_ns >= returned->ask_ns) ask(nodes, wait, returned, now_ns);
+        return false;
+    }
+    if (!question->answered) return false;
+    if (question->answer.rank != MST_CONTROL_NO_RANK && wait->wants->holds(wait->wants->context)) return true;
+    question->number = 0;
+    ask_later(returned, now_ns);
+    return false;
+}
