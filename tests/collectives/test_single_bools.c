@@ -1,5 +1,5 @@
-/* Reductions of bools on one rank, where other reductions are copies: whatever is not 0 becomes 1,
- * as on several. */
+/* Reductions of bools on one rank, where other reductions are copies, and on two: whatever is not 0
+ * becomes 1. */
 #include "collectives_values.h"
 
 typedef muster_status (*reduction)(muster_worker *w, muster_reduction op, muster_tensor input, muster_tensor output);
@@ -8,10 +8,15 @@ static muster_status all_reduce(muster_worker *w, muster_reduction op, muster_te
     return muster_worker_all_reduce(w, NULL, op, input, output);
 }
 static muster_status reduce(muster_worker *w, muster_reduction op, muster_tensor input, muster_tensor output) {
-    return muster_worker_reduce(w, NULL, op, 0, input, output);
+    MUSTER_TRY(muster_worker_reduce(w, NULL, op, 0, input, muster_worker_rank(w) == 0 ? output : muster_tensor_none()));
+    return muster_worker_broadcast(w, NULL, 0, output, output);
 }
 static muster_status reduce_scatter(muster_worker *w, muster_reduction op, muster_tensor input, muster_tensor output) {
-    return muster_worker_reduce_scatter(w, NULL, op, input, output);
+    const int64_t all = input.shape[0] * muster_worker_size(w);
+    muster_tensor blocks = muster_worker_scratch(w, MUSTER_BOOL, 1, &all);
+    for (int32_t r = 0; r < muster_worker_size(w); r++)
+        MUSTER_TRY(muster_copy(w, input, muster_tensor_slice(blocks, r * input.shape[0], (r + 1) * input.shape[0])));
+    return muster_worker_reduce_scatter(w, NULL, op, blocks, output);
 }
 static muster_status shards(muster_worker *w, muster_reduction op, muster_tensor input, muster_tensor output) {
     return muster_worker_all_reduce_shards(w, NULL, op, muster_tensor_reshape(input, 2, (int64_t[]){1, input.shape[0]}), output);
@@ -39,9 +44,10 @@ static muster_status normalises_task(muster_worker *w, void *argument) {
 }
 
 static void normalises(reduction run) {
-    for (int32_t host = 0; host < 2; host++) {
+    static const int32_t pools[][2] = {{0, 1}, {1, 0}, {0, 2}, {2, 0}};
+    for (size_t p = 0; p < sizeof pools / sizeof *pools; p++) {
         collectives_pool c;
-        collectives_open(&c, host, 1 - host);
+        collectives_open(&c, pools[p][0], pools[p][1]);
         assert_ok(collectives_run(&c, normalises_task, &run));
         collectives_close(&c);
     }
@@ -65,6 +71,7 @@ static muster_status in_place_task(muster_worker *w, void *argument) {
 static void test_in_place(void **state) {
     (void)state;
     values_run_on(in_place_task, NULL, 1);
+    values_run_on(in_place_task, NULL, 2);
 }
 
 int main(void) {

@@ -108,9 +108,11 @@ static double tolerance(kind k) {
 
 typedef enum { IN_HOST_MEMORY, STRIDED_IN_HOST_MEMORY, ON_DEVICE_0, ON_LAST_DEVICE, STRIDED_ON_DEVICE_1, PLACES } place;
 
-/* The tensor of an output at a place. A strided one is every second element of its base. */
+/* The tensor of an output at a place. A strided one is every second element of its base. What
+ * several processes pass is in host memory, since each has devices of its own only. */
 static muster_tensor place_output(muster_runtime *runtime, place p, muster_dtype dtype, void *memory, muster_tensor *base) {
     static const char *const names[] = {"0", "1", "2", "3"};
+    if (processes_count() > 1) p = p % 2 ? STRIDED_IN_HOST_MEMORY : IN_HOST_MEMORY;
     const bool strided = p == STRIDED_IN_HOST_MEMORY || p == STRIDED_ON_DEVICE_1;
     const int64_t count = strided ? 2 * COLUMNS : COLUMNS;
     memset(memory, 0x11, (size_t)(count * muster_dtype_size(dtype)));

@@ -18,7 +18,7 @@ LOCAL_PERCENT = 20
 full = os.environ.get("MUSTER_TEST_FULL")
 only = os.environ.get("MUSTER_SUITE")  # one of them, by hand
 faults = 0
-REPORT = re.compile(r"process (\d+) of (\d+): (\d+) joint, (\d+) alone, (\d+) tasks, (\d+) rows of (\d+), (\d+) bytes sent\n")
+REPORT = re.compile(r"process (\d+) of (\d+): (\d+) joint, (\d+) alone, (\d+) tasks, (\d+) rows of (\d+), (\d+) bytes sent, (\d+) devices\n")
 
 
 def fail(suite, what):
@@ -96,11 +96,12 @@ def check_reports(suite, processes, folder):
         match = REPORT.fullmatch(path.read_text() if path.exists() else "")
         if not match:
             return fail(suite, f"process {process} has written no report")
-        number, of, joint, _, tasks, own, of_calls, sent = map(int, match.groups())
+        number, of, joint, _, tasks, own, of_calls, sent, devices = map(int, match.groups())
         rows += own
         if (number, of) != (process, processes) or tasks == 0:
             fail(suite, f"expected process {process} of {processes} with tasks, received: {match.group().strip()}")
-        if (joint > 0) != (sent > 0) or (processes == 1 and joint > 0) or ((processes == 2 or suite in kinds["three"]) and joint == 0 < processes - 1):  # 2 devices are not shared by 4 processes
+        alone = processes == 1 or (processes > 2 and devices < processes and suite not in kinds["three"])  # 2 devices are not shared by 4 processes
+        if (joint > 0) != (sent > 0) or (joint > 0) == alone:
             fail(suite, f"expected shared runtimes and bytes on the wire where there are several processes: {match.group().strip()}")
     if rows != of_calls:
         fail(suite, f"{processes} processes: expected {of_calls} rows to be computed, received {rows}")

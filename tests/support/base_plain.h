@@ -1,6 +1,6 @@
 /* What a message says without the processes and hosts that it names, so that a test expects the
- * same words of one process and of several: without " (process 1 (host b))", ", process 1, host b"
- * and " of process 1 (host b)". */
+ * same words of one process and of several: without " (process 1 (host b))", ", process 1 (host b)",
+ * ", process 1, host b" and " of process 1 (host b)". */
 #ifndef BASE_PLAIN_H
 #define BASE_PLAIN_H
 
@@ -11,9 +11,9 @@
 
 /* Where the words about a process that begin at `text` end; NULL: it is something else. */
 static inline const char *test_process_words(const char *text) {
-    static const char *const begins[] = {" (process ", ", process ", " of process "}, *const between[] = {" (host ", ", host ", " (host "},
-                             *const ends[] = {"))", NULL, ")"};
-    for (int i = 0; i < 3; i++) {
+    static const char *const begins[] = {" (process ", ", process ", ", process ", " of process "},
+                             *const between[] = {" (host ", ", host ", " (host ", " (host "}, *const ends[] = {"))", NULL, ")", ")"};
+    for (int i = 0; i < 4; i++) {
         const char *at = text;
         if (strncmp(at, begins[i], strlen(begins[i])) != 0) continue;
         at += strlen(begins[i]);

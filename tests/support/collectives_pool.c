@@ -9,7 +9,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+bool collectives_fixed_order;
 static int open_pools;
+
+bool collectives_are_shared(int32_t size) { return processes_count() > 1 && size >= processes_count(); }
 
 collectives_kind collectives_devices(void) {
     const char *text = getenv("MUSTER_TEST_DEVICES");
@@ -127,7 +130,7 @@ void collectives_open_with(collectives_pool *c, int32_t host, int32_t discrete, 
     options.dedicated_rank0 = collectives_devices() != COLLECTIVES_HOST_AND_DISCRETE && c->size > 1;
     assert_ok(mst_pool_create(&options, c->devices, c->count, &c->pool));
     if (c->nodes) {
-        const mst_communicator_options ways = {.algorithm = algorithm, .nodes = c->nodes};
+        const mst_communicator_options ways = {.algorithm = algorithm, .nodes = c->nodes, .fixed_order = collectives_fixed_order};
         assert_ok(mst_communicator_create(c->pool, &ways, &c->communicator));
     } else {
         assert_ok(collectives_create(c->pool, algorithm, &c->communicator));

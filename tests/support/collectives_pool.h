@@ -19,6 +19,12 @@ typedef struct collectives_pool {
 
 typedef enum { COLLECTIVES_HOST_AND_DISCRETE, COLLECTIVES_GPUS, COLLECTIVES_VIRTUAL } collectives_kind;
 collectives_kind collectives_devices(void);
+/* True: pools of several processes combine floats in rank order, as one process does. */
+extern bool collectives_fixed_order;
+/* Are the devices of such a pool shared by several processes? Then no algorithm of one of them has a
+ * name there, and the pool has one communicator. */
+bool collectives_are_shared(int32_t size);
+
 /* Only size and devices, all in this process. */
 void collectives_open_devices(collectives_pool *c, int32_t host, int32_t discrete);
 

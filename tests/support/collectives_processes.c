@@ -9,7 +9,8 @@
 
 static struct {
     _Atomic int64_t joint, alone, tasks, rows, rows_of_calls, bytes;
-    pid_t pid; /* not of a child that a test forks */
+    _Atomic int32_t most; /* devices that a runtime or a pool was asked for */
+    pid_t pid;            /* not of a child that a test forks */
     char path[4000];
 } report;
 
@@ -30,6 +31,7 @@ int32_t processes_own(void) { return number_of("OMPI_COMM_WORLD_RANK", "PMI_RANK
 
 bool processes_share(int32_t devices, int32_t *first, int32_t *count) {
     const int32_t processes = processes_count(), own = processes_own();
+    for (int32_t most = report.most; most < devices && !atomic_compare_exchange_weak(&report.most, &most, devices);) {}
     *first = 0;
     *count = devices;
     if (processes == 1 || devices < processes) return false;
@@ -45,9 +47,9 @@ static void write_report(void) {
     if (report.pid != getpid()) return;
     FILE *file = fopen(report.path, "w");
     if (!file) return;
-    fprintf(file, "process %d of %d: %lld joint, %lld alone, %lld tasks, %lld rows of %lld, %lld bytes sent\n", (int)processes_own(),
-            (int)processes_count(), (long long)report.joint, (long long)report.alone, (long long)report.tasks, (long long)report.rows,
-            (long long)report.rows_of_calls, (long long)report.bytes);
+    fprintf(file, "process %d of %d: %lld joint, %lld alone, %lld tasks, %lld rows of %lld, %lld bytes sent, %d devices\n",
+            (int)processes_own(), (int)processes_count(), (long long)report.joint, (long long)report.alone, (long long)report.tasks,
+            (long long)report.rows, (long long)report.rows_of_calls, (long long)report.bytes, (int)report.most);
     fclose(file);
 }
 

@@ -60,13 +60,15 @@ static void check(muster_variable *v, int32_t s, int32_t round, const layout *lo
             fail_msg("shape %d, round %d: element %lld is %lld", (int)s, (int)round, (long long)i, (long long)values[i]);
 }
 
-static void lay(muster_variable *v, int32_t s, const layout *l, int32_t size) {
+static void lay(muster_variable *v, int32_t s, const layout *l) {
     static const char owner;
     int64_t shape[3];
     assert_ok(mst_variable_lay_in_portions("test", v, l->portions, l->count, &owner));
     assert_ok(muster_variable_whole_shape(v, shapes[s].ndim, shape));
     assert_memory_equal(shape, shapes[s].sizes, (size_t)shapes[s].ndim * sizeof *shape);
-    for (int32_t r = 0; r < size && shapes[s].ndim > 0; r++) assert_int_equal(v->replicas[r].capacity, l->kept[r] * 8);
+    const muster_runtime *runtime = v->object.runtime;
+    for (int32_t r = 0; r < runtime->size && shapes[s].ndim > 0; r++)
+        assert_int_equal(v->replicas[r].capacity, l->kept[runtime->first + r] * 8);
 }
 
 static void try_shape(muster_runtime *runtime, int32_t s) {
@@ -74,9 +76,9 @@ static void try_shape(muster_runtime *runtime, int32_t s) {
     const layout l = deal(count_of(s), size);
     muster_variable *v;
     assert_ok(mst_variable_create_in_portions("test", runtime, "v", MUSTER_I64, shapes[s].ndim, shapes[s].sizes, &v));
-    for (int32_t r = 0; r < size; r++) assert_int_equal(v->replicas[r].capacity, 0);
+    for (int32_t r = 0; r < runtime->size; r++) assert_int_equal(v->replicas[r].capacity, 0);
     check(v, s, 0, NULL);
-    lay(v, s, &l, size);
+    lay(v, s, &l);
     check(v, s, 0, NULL);
     set(v, s, 1);
     check(v, s, 1, &l);
@@ -87,7 +89,7 @@ static void try_shape(muster_runtime *runtime, int32_t s) {
         check(v, s, 2 + axis, &l);
         set(v, s, 3 + axis);
         check(v, s, 3 + axis, NULL);
-        lay(v, s, &l, size);
+        lay(v, s, &l);
         check(v, s, 3 + axis, &l);
     }
     assert_ok(muster_variable_destroy(v));
