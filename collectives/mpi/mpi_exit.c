@@ -31,6 +31,7 @@ static struct {
     muster_wire *all; /* all processes, where MPI is ours */
     mst_wire *wires[EXIT_WIRES];
     int32_t count;
+    int64_t after_ns; /* muster_runtime_options.exit_after_ns; 0: nobody has set it */
 } at_exit = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
 /* ---- the last barrier ---- */
@@ -62,13 +63,15 @@ static bool exit_barrier(muster_wire *wire, int64_t deadline_ns) {
 }
 
 /* A process that has closed its runtimes waits without end: another one may work for hours after
- * that. Where one is killed, the launcher ends the others. MUSTER_EXIT_AFTER sets an end in
- * seconds. */
+ * that. Where one is killed, the launcher ends the others. The option
+ * exit_after_ns sets an end, or MUSTER_EXIT_AFTER. */
 static bool exit_wait(muster_wire *wire) {
-    const char *text = mst_environment_get("MUSTER_EXIT_AFTER");
-    const int64_t now = mst_now_ns();
-    if (text) return exit_barrier(wire, now + (int64_t)(1e9 * strtod(text, NULL)));
-    return exit_barrier(wire, at_exit.count ? now + exit_grace_ns : -1);
+    int64_t after = at_exit.count ? exit_grace_ns : -1;
+    if (at_exit.after_ns)
+        after = at_exit.after_ns;
+    else
+        (void)mst_environment_seconds("MUSTER_EXIT_AFTER", &after);
+    return exit_barrier(wire, after < 0 ? -1 : mst_now_ns() + after);
 }
 
 /* ---- the end ---- */
@@ -147,9 +150,10 @@ muster_status mpi_exit_begin(const muster_wire_table *table, muster_wire *all) {
     return status;
 }
 
-muster_status mpi_exit_add(mst_wire *wire) {
+muster_status mpi_exit_add(mst_wire *wire, int64_t after_ns) {
     pthread_mutex_lock(&at_exit.lock);
     const muster_status status = exit_register(wire->table);
+    if (status == MUSTER_OK && after_ns) at_exit.after_ns = after_ns;
     if (status == MUSTER_OK && at_exit.count < EXIT_WIRES) at_exit.wires[at_exit.count++] = wire;
     pthread_mutex_unlock(&at_exit.lock);
     return status;

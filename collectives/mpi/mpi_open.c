@@ -144,7 +144,7 @@ static muster_status open_wire(const mst_nodes_options *options, mst_wire **wire
     if (opened) {
         opened->table = table;
         opened->close = open_close;
-        status = mpi_exit_add(opened);
+        status = mpi_exit_add(opened, options->exit_after_ns);
         if (status != MUSTER_OK) mst_free(opened), opened = NULL;
     }
     if (!opened) {

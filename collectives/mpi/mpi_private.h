@@ -40,8 +40,9 @@ muster_status mpi_shim_find(const char *asked, mpi_shim *shim);
 /* Muster has initialised MPI, and finalises it. all: a communicator of all processes for the last
  * barrier. */
 muster_status mpi_exit_begin(const muster_wire_table *table, muster_wire *all);
-/* A wire of more than one process is open, until it is removed. lost: other processes are gone. */
-muster_status mpi_exit_add(mst_wire *wire);
+/* A wire of more than one process is open, until it is removed. after_ns: exit_after_ns of
+ * muster_runtime_options. lost: other processes are gone. */
+muster_status mpi_exit_add(mst_wire *wire, int64_t after_ns);
 void mpi_exit_remove(mst_wire *wire, bool lost);
 
 /* ---- mpi_open.c ---- */

@@ -110,6 +110,7 @@ typedef struct mst_nodes_options {
     int64_t mpi_communicator;
     int64_t warn_after_ns, fail_after_ns;
     int32_t on_lost;
+    int64_t abort_after_ns, exit_after_ns; /* as in muster_runtime_options */
     void (*log)(void *user, muster_log_level level, const char *line);
     void *log_user;
 } mst_nodes_options;

@@ -50,19 +50,16 @@ static muster_status number_hosts(mst_nodes *nodes, const char (*names)[MST_HOST
     return MUSTER_OK;
 }
 
-/* How long a process that has lost another waits before it ends the launch. */
-static muster_status read_grace(int64_t *ns) {
-    const char *text = mst_environment_get("MUSTER_ABORT_AFTER");
-    char *end = NULL;
-    if (!text) return MUSTER_OK;
-    const double seconds = strtod(text, &end);
-    if (end == text || *end || !(seconds >= 0 && seconds <= 86400))
-        return mst_environment_refuse("MUSTER_ABORT_AFTER", "seconds, from 0 to 86400");
-    *ns = (int64_t)(seconds * 1e9);
+/* How long a process that has lost another waits before it ends the launch. asked: the option. */
+static muster_status read_grace(int64_t asked, int64_t *ns) {
+    int64_t unused = 0; /* of the exit, which cannot refuse it */
+    MUSTER_TRY(mst_environment_seconds("MUSTER_EXIT_AFTER", &unused));
+    if (asked == 0) return mst_environment_seconds("MUSTER_ABORT_AFTER", ns);
+    *ns = asked < 0 ? 0 : asked;
     return MUSTER_OK;
 }
 
-static muster_status find_hosts(mst_nodes *nodes) {
+static muster_status find_hosts(mst_nodes *nodes, const mst_nodes_options *options) {
     mst_rounds *rounds = nodes->rounds;
     char name[MST_HOST_TEXT];
     mst_nodes_wait wait = {.waiter = {.doing = "the opening of the runtime"},
@@ -70,7 +67,7 @@ static muster_status find_hosts(mst_nodes *nodes) {
                            .warn_after_ns = nodes->warn_after_ns,
                            .fail_after_ns = nodes->fail_after_ns};
     muster_status mine = own_host(nodes->wire, name);
-    if (mine == MUSTER_OK) mine = read_grace(&rounds->lost_grace_ns);
+    if (mine == MUSTER_OK) mine = read_grace(options->abort_after_ns, &rounds->lost_grace_ns);
     if (mine == MUSTER_OK) mine = mst_ways_open(&nodes->ways);
     char message[MST_MESSAGE_SIZE], sentences[2][MST_MESSAGE_SIZE];
     mst_error_save(message);
@@ -140,7 +137,7 @@ static muster_status fill(mst_nodes *nodes, const mst_nodes_options *options) {
     if (!nodes->host_of)
         return mst_out_of_memory("the hosts of the processes", (int64_t)nodes->processes * (int64_t)sizeof *nodes->host_of);
     MUSTER_TRY(open_rounds(nodes, options));
-    return find_hosts(nodes);
+    return find_hosts(nodes, options);
 }
 
 muster_status mst_nodes_open(const mst_nodes_options *options, mst_nodes **nodes) {

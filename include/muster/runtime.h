@@ -22,7 +22,7 @@ typedef void (*muster_completion_function)(void *user);
 
 /* What a runtime does when another process of the launch is lost. */
 enum muster_on_lost_value {
-    /* It says so in the log, waits 5 s for what the other processes have to say, and ends all
+    /* It says so in the log, waits (abort_after_ns of the options) for what the other processes have to say, and ends all
      * processes of the launch. */
     MUSTER_LOST_ABORT = 0,
     /* Calls return NODE_LOST, and the runtime can only be closed. */
@@ -154,6 +154,15 @@ typedef struct muster_runtime_options {
      * 0 without the environment variable MUSTER_WIRE_DTYPE (f16, bf16 or f32): sums travel in the
      * dtype in which they are computed, which is f32 for f16 and bf16. */
     muster_dtype wire_dtype;
+    /* With MUSTER_LOST_ABORT: the nanoseconds in which the other processes can say what they know,
+     * before a process that has lost another one aborts the launch. Negative: at once. 0: the
+     * environment variable MUSTER_ABORT_AFTER (in seconds), else 5 s. */
+    int64_t abort_after_ns;
+    /* The nanoseconds that a process waits in its exit for the other processes of the launch, before
+     * it aborts the launch. The runtime that was opened last with another value than 0 says it for
+     * the process. Negative: without end. 0: the environment variable MUSTER_EXIT_AFTER (in
+     * seconds), else without end if all runtimes are closed, and 2 s if not. */
+    int64_t exit_after_ns;
 } muster_runtime_options;
 MUSTER_API void muster_runtime_options_init_sized(muster_runtime_options *options, size_t size);
 static inline void muster_runtime_options_init(muster_runtime_options *options) {

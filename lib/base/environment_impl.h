@@ -12,6 +12,9 @@ const char *mst_environment_get(const char *variable);
  * and nothing else around it. *is_set: whether the variable is set; if not, *value stays. expected:
  * what the message says. Errors: INVALID_ARGUMENT. */
 muster_status mst_environment_number(const char *variable, const char *expected, int64_t least, int64_t most, int64_t *value, bool *is_set);
+/* Reads seconds, from 0 to 86400, as nanoseconds; if the variable is not set, *ns stays. Errors:
+ * INVALID_ARGUMENT. */
+muster_status mst_environment_seconds(const char *variable, int64_t *ns);
 /* INVALID_ARGUMENT: what was expected of the variable, and its text. */
 muster_status mst_environment_refuse(const char *variable, const char *expected);
 

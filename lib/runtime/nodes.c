@@ -29,6 +29,8 @@ muster_status mst_runtime_nodes_open(muster_runtime *runtime, const muster_runti
                                      .warn_after_ns = mst_runtime_warn_after(options),
                                      .fail_after_ns = mst_runtime_fail_after(options),
                                      .on_lost = options->on_lost,
+                                     .abort_after_ns = options->abort_after_ns,
+                                     .exit_after_ns = options->exit_after_ns,
                                      .log = mst_runtime_log,
                                      .log_user = runtime};
     return mst_nodes_open(&asked, &runtime->nodes);

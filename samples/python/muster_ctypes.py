@@ -125,7 +125,7 @@ class Options(ctypes.Structure):
                 ("stream_bytes", ctypes.c_int64), ("log_destroy", ctypes.c_void_p), ("trace", ctypes.c_char_p),
                 ("recorder_events", ctypes.c_int64), ("device_memory", ctypes.c_int64), ("log_level", ctypes.c_int32),
                 ("p2p", ctypes.c_int32), ("on_lost", ctypes.c_int32), ("nodes", ctypes.c_char_p), ("mpi_communicator", ctypes.c_int64),
-                ("wire_dtype", ctypes.c_int32)]
+                ("wire_dtype", ctypes.c_int32), ("abort_after_ns", ctypes.c_int64), ("exit_after_ns", ctypes.c_int64)]
 
 
 class Selection(ctypes.Structure):

@@ -273,6 +273,57 @@ static void test_a_process_that_does_not_end_its_call_is_lost(void **state) {
     }
 }
 
+/* How long the launch goes on says the option, else the environment, else the library. */
+static void test_the_grace_of_a_lost_process(void **state) {
+    (void)state;
+    static const struct {
+        int64_t option;
+        bool environment;
+        const char *variable, *said;
+    } graces[] = {{2000000, false, "0.5", "0.002 s"}, {-1, false, "0.5", "0 s"}, {0, true, "0.003", "0.003 s"}, {0, true, "0", "0 s"}};
+    int32_t cases = 0;
+    for (size_t i = 0; i < sizeof graces / sizeof *graces; i++, cases++) {
+        nodes_test test = {.launch_options = {.processes = 3},
+                           .abort_after_ns = graces[i].option,
+                           .environment = graces[i].environment,
+                           .body = never_end};
+        char said[64];
+        snprintf(said, sizeof said, "the launch is aborted in %s (the option on_lost)", graces[i].said);
+        setenv("MUSTER_ABORT_AFTER", graces[i].variable, 1);
+        nodes_run(&test);
+        assert_non_null(strstr(test.log, said));
+        assert_int_equal(test.aborted, 1);
+    }
+    unsetenv("MUSTER_ABORT_AFTER");
+    assert_int_equal(cases, 4);
+}
+
+static void refused_nodes(nodes_test *test, mst_nodes *nodes, int32_t p) {
+    (void)test, (void)nodes, (void)p;
+    fail(); /* no process opens */
+}
+
+/* All processes of these launches have the same environment. */
+static void test_wrong_graces_of_the_environment_are_refused(void **state) {
+    (void)state;
+    static const char *const wrong[] = {"-1", "86401", "2 s", "nan"}, *const names[] = {"MUSTER_ABORT_AFTER", "MUSTER_EXIT_AFTER"};
+    int32_t cases = 0;
+    for (int32_t i = 0; i < 8; i++, cases++) {
+        char expected[160];
+        nodes_test test = {.launch_options = {.processes = 2}, .environment = true, .body = refused_nodes};
+        setenv(names[i % 2], wrong[i / 2], 1);
+        nodes_run(&test);
+        snprintf(expected, sizeof expected, "the environment's %s: expected seconds, from 0 to 86400, received '%s'", names[i % 2],
+                 wrong[i / 2]);
+        for (int32_t p = 0; p < 2; p++) {
+            assert_int_equal(test.status[p][0], MUSTER_INVALID_ARGUMENT);
+            assert_non_null(strstr(test.message[p][0], expected));
+        }
+        unsetenv(names[i % 2]);
+    }
+    assert_int_equal(cases, 8);
+}
+
 /* Process 1 ends in the midst of a collective, on a wire that notices. */
 static void die(nodes_test *test, mst_nodes *nodes, int32_t p) {
     mst_arrival arrival;
@@ -315,6 +366,8 @@ int main(void) {
         cmocka_unit_test(test_a_process_that_answers_is_not_lost),
         cmocka_unit_test(test_a_body_may_take_longer_than_the_deadline),
         cmocka_unit_test(test_a_process_that_does_not_end_its_call_is_lost),
+        cmocka_unit_test(test_the_grace_of_a_lost_process),
+        cmocka_unit_test(test_wrong_graces_of_the_environment_are_refused),
         cmocka_unit_test(test_a_process_that_has_ended_is_named),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

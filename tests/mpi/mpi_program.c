@@ -136,7 +136,10 @@ static int program_part(const char *shim) {
 enum { WITHOUT_END = 3600 };
 
 static int program_end(const char *way) {
-    mst_wire *wire = program_open(&program_options);
+    mst_nodes_options options = program_options;
+    if (!strcmp(way, "sooner")) options.exit_after_ns = 300000000;
+    if (!strcmp(way, "patient")) options.exit_after_ns = -1;
+    mst_wire *wire = program_open(&options);
     const int32_t process = wire->process;
     if (!strcmp(way, "all_open")) return 0;
     if (!strcmp(way, "one_open")) { /* the others wait for it */
@@ -149,8 +152,9 @@ static int program_end(const char *way) {
         return 0;
     }
     wire->close(wire, false);
-    if (process == 0 && (!strcmp(way, "late") || !strcmp(way, "later"))) { /* works on */
-        sleep(!strcmp(way, "late") ? 3 : WITHOUT_END);
+    const bool late = !strcmp(way, "late") || !strcmp(way, "patient");
+    if (process == 0 && (late || !strcmp(way, "later") || !strcmp(way, "sooner"))) { /* works on */
+        sleep(late ? 3 : WITHOUT_END);
         printf("process 0 has ended its work\n");
     }
     if (!strcmp(way, "child") && process == 0 && fork() == 0) exit(0);

@@ -178,8 +178,8 @@ static void test_options_of_other_sizes(void **state) {
     newer.later = 1;
     assert_refused(
         muster_runtime_open(&newer.known, &runtime), MUSTER_UNSUPPORTED,
-        "muster_runtime_open: options: expected the 152 bytes of muster_runtime_options that this library knows, with nothing but zeros "
-        "behind them, received 160 bytes with a field set at offset 152");
+        "muster_runtime_open: options: expected the 176 bytes of muster_runtime_options that this library knows, with nothing but zeros "
+        "behind them, received 184 bytes with a field set at offset 176");
     newer.known.struct_size = offsetof(muster_runtime_options, spin_ns);
     assert_ok(muster_runtime_open(&newer.known, &runtime));
     assert_int_equal(muster_runtime_size(runtime), 2);
@@ -187,7 +187,7 @@ static void test_options_of_other_sizes(void **state) {
     newer.known.struct_size = 0;
     assert_refused(muster_runtime_open(&newer.known, &runtime), MUSTER_INVALID_ARGUMENT,
                    "muster_runtime_open: options: struct_size of muster_runtime_options: expected the size of the program's struct, a "
-                   "multiple of 8 up to 4096 (muster_runtime_options_init sets 152), received 0");
+                   "multiple of 8 up to 4096 (muster_runtime_options_init sets 176), received 0");
     newer.known.struct_size = 81; /* no struct that begins with a size_t has such a size */
     assert_refused(muster_runtime_open(&newer.known, &runtime), MUSTER_INVALID_ARGUMENT, "received 81");
     newer.known.struct_size = SIZE_MAX - 7; /* never set: nothing may be read so far away */

@@ -29,12 +29,16 @@ static void *main_of_thread(void *argument) {
     nodes_test *test = thread->test;
     const int32_t p = thread->process;
     wire_launch_join(test->launch, p);
-    const mst_nodes_options options = {
-        .warn_after_ns = -1, .fail_after_ns = -1, .on_lost = test->on_lost, .log = log_line, .log_user = test};
+    const int64_t grace = test->abort_after_ns ? test->abort_after_ns : 1000000;
+    const mst_nodes_options options = {.warn_after_ns = -1,
+                                       .fail_after_ns = -1,
+                                       .on_lost = test->on_lost,
+                                       .abort_after_ns = test->environment ? 0 : grace,
+                                       .log = log_line,
+                                       .log_user = test};
     mst_nodes *nodes = NULL;
     char *names = NULL;
     muster_status status = mst_nodes_open(&options, &nodes);
-    if (nodes) nodes->rounds->lost_grace_ns = 1000000;
     if (status == MUSTER_OK && nodes && !test->no_join) status = mst_nodes_join(nodes, MUSTER_OK, p + 1, "version=1\n", "device\n", &names);
     if (status != MUSTER_OK)
         nodes_note(test, p, status);

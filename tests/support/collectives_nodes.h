@@ -15,6 +15,8 @@ struct nodes_test {
     /* Wanted. */
     wire_launch_options launch_options;
     int32_t on_lost;
+    int64_t abort_after_ns; /* the option; nothing: 1 ms, by the option */
+    bool environment;       /* the option is not set: the environment says */
     void (*body)(nodes_test *test, mst_nodes *nodes,
                  int32_t process); /* open and joined; process p has p + 1 ranks. No deadlines but those that the body sets */
     bool no_join;                  /* body opens nodes only */
