@@ -48,12 +48,14 @@ typedef struct mst_control_message {
 enum { MST_CONTROL_MAGIC = 0x4d535434 };
 /* ALL_RANKS: the process has ended its part of the call, and has no communicator on that lane. */
 enum { MST_CONTROL_NO_RANK = -1, MST_CONTROL_ALL_RANKS = -2 };
+
 /* A question that is open, and its answer. */
 typedef struct mst_control_question {
     uint64_t number; /* 0: none is open */
     bool answered;
     mst_control_message answer;
 } mst_control_question;
+
 /* A communicator of this process, for the questions of others. The owner sets lane, returned and
  * owner. */
 typedef struct mst_control_lane {
@@ -96,9 +98,9 @@ typedef struct mst_control {
     muster_wire_request receive;
     bool there;
     mst_control_message incoming;
-    /* The newest poison of each kind, and which neighbours have not got it yet (bits). GIVEN_UP
-     * also ends all epochs before its own that this process has not begun: nobody can have come to
-     * their ends without it. */
+    /* The newest poison of each kind, and which neighbours have not got it yet (bits). GIVEN_UP also
+     * ends all epochs before its own that this process has not begun: without it nobody can have come
+     * to their ends. */
     _Atomic uint64_t poisoned[MST_CONTROL_POISON_KINDS];       /* its epoch; 0: none */
     _Atomic uint64_t poisoned_first[MST_CONTROL_POISON_KINDS]; /* the first epoch that it ends */
     uint64_t current;                                          /* of the last progress */
