@@ -98,9 +98,9 @@ typedef struct mst_control {
     muster_wire_request receive;
     bool there;
     mst_control_message incoming;
-    /* The newest poison of each kind, and which neighbours have not got it yet (bits). GIVEN_UP also
-     * ends all epochs before its own that this process has not begun: without it nobody can have come
-     * to their ends. */
+    /* The newest poison of each kind, and which neighbours have not got it yet (bits). GIVEN_UP
+     * also ends all epochs before its own that this process has not begun: without it nobody can
+     * have come to their ends. */
     _Atomic uint64_t poisoned[MST_CONTROL_POISON_KINDS];       /* its epoch; 0: none */
     _Atomic uint64_t poisoned_first[MST_CONTROL_POISON_KINDS]; /* the first epoch that it ends */
     uint64_t current;                                          /* of the last progress */

@@ -57,9 +57,9 @@ typedef struct mst_round {
     int32_t payload_bytes; /* 0 to MST_ROUND_BYTES */
     const void *all;
     int64_t warn_after_ns, fail_after_ns; /* 0: those of the nodes; negative: never */
-    /* Of an end round: why worker `rank` of this process has run no code of the program in the call:
-     * text, of `size` bytes, becomes "has no rows, and ...". false: it has run some. Threads: any,
-     * until the round has ended. NULL: all have. */
+    /* Of an end round: why worker `rank` of this process has run no code of the program in the
+     * call: text, of `size` bytes, becomes "has no rows, and ...". false: it has run some. Threads:
+     * any, until the round has ended. NULL: all have. */
     bool (*absence)(const void *context, int32_t rank, char *text, size_t size);
     const void *absence_context;
 } mst_round;

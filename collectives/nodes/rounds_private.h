@@ -44,7 +44,7 @@ typedef struct mst_nodes_wants {
     /* What is needed now of another process, whose number it returns; -1: nothing. The caller holds
      * the lock of the wire. */
     int32_t (*wanted)(void *context, mst_control_wanted *wanted);
-    /* Is what `wanted` has said still needed? Then it will never come. The caller holds the lock. */
+    /* Is what `wanted` said still needed? Then it will never come. The caller holds the lock. */
     bool (*holds)(void *context);
     /* The error about it: the answer of the process. */
     muster_status (*refuse)(void *context, int32_t process, const mst_control_message *answer);

@@ -22,8 +22,8 @@ typedef void (*muster_completion_function)(void *user);
 
 /* What a runtime does when another process of the launch is lost. */
 enum muster_on_lost_value {
-    /* It says so in the log, waits (abort_after_ns of the options) for what the other processes have to say, and ends all
-     * processes of the launch. */
+    /* It says so in the log, waits (abort_after_ns of the options) for what the other processes
+     * have to say, and ends all processes of the launch. */
     MUSTER_LOST_ABORT = 0,
     /* Calls return NODE_LOST, and the runtime can only be closed. */
     MUSTER_LOST_ERROR = 1,
@@ -158,9 +158,9 @@ typedef struct muster_runtime_options {
      * before a process that has lost another one aborts the launch. Negative: at once. 0: the
      * environment variable MUSTER_ABORT_AFTER (in seconds), else 5 s. */
     int64_t abort_after_ns;
-    /* The nanoseconds that a process waits in its exit for the other processes of the launch, before
-     * it aborts the launch. The runtime that was opened last with another value than 0 says it for
-     * the process. Negative: without end. 0: the environment variable MUSTER_EXIT_AFTER (in
+    /* The nanoseconds that a process waits in its exit for the other processes of the launch,
+     * before it aborts the launch. The runtime that was opened last with another value than 0 says
+     * it for the process. Negative: without end. 0: the environment variable MUSTER_EXIT_AFTER (in
      * seconds), else without end if all runtimes are closed, and 2 s if not. */
     int64_t exit_after_ns;
 } muster_runtime_options;

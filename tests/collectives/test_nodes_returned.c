@@ -1,6 +1,6 @@
-/* A rank that returns from its task without what ranks of other processes wait for ends the call, in
- * every layout of four ranks over two to four processes, without a deadline; the next call is right.
- * And ranks that return early after they have done all that others wait for end nothing. */
+/* A rank that returns from its task without what ranks of other processes wait for ends the call,
+ * in every layout of four ranks over two to four processes, without a deadline; the next call is
+ * right. And ranks that return early after they have done all that others wait for end nothing. */
 #include "base_check.h"
 #include "collectives_spans.h"
 
@@ -57,7 +57,8 @@ static muster_status message(muster_worker *w, const one_case *c, bool sends) {
     return sends ? muster_worker_send(w, NULL, c->absent, 4, vector(x, 3)) : muster_worker_recv(w, NULL, c->absent, 4, vector(x, 3));
 }
 
-/* The rank after the absent one: a message that comes, from the rank behind it, and one that does not. */
+/* The rank after the absent one: a message that comes, from the rank behind it, and one that does
+ * not. */
 static muster_status group(muster_worker *w, const one_case *c) {
     const int32_t rank = spans_rank(w), next = (c->absent + 1) % RANKS, last = (c->absent + 2) % RANKS;
     float x[3] = {1, 2, 3}, y[3];

@@ -21,8 +21,8 @@ typedef enum { COLLECTIVES_HOST_AND_DISCRETE, COLLECTIVES_GPUS, COLLECTIVES_VIRT
 collectives_kind collectives_devices(void);
 /* True: pools of several processes combine floats in rank order, as one process does. */
 extern bool collectives_fixed_order;
-/* Are the devices of such a pool shared by several processes? Then no algorithm of one of them has a
- * name there, and the pool has one communicator. */
+/* Are the devices of such a pool shared by several processes? Then no algorithm of one of them has
+ * a name there, and the pool has one communicator. */
 bool collectives_are_shared(int32_t size);
 
 /* Only size and devices, all in this process. */

@@ -21,9 +21,9 @@ bool processes_share(int32_t devices, int32_t *first, int32_t *count);
 
 /* What this process has done, for the line that it writes to the file MUSTER_TEST_PROCESSES_REPORT
  * when it exits, such as "process 1 of 2: 7 joint, 3 alone, 120 tasks, 64 rows of 131, 4711 bytes
- * sent, 8 devices". joint: runtimes and pools that other processes share; the rows are those that this process
- * has computed, of those of the calls of all; the devices are the most that one of them was asked
- * for. */
+ * sent, 8 devices". joint: runtimes and pools that other processes share; the rows are those that
+ * this process has computed, of those of the calls of all; the devices are the most that one of
+ * them was asked for. */
 void processes_count_open(bool joint);
 void processes_count_rows(int64_t computed, int64_t of_call);
 

@@ -29,8 +29,8 @@ static int32_t total_of(const wire_element *e) {
     return total;
 }
 
-/* A value of a rank, with its part of `all`, the weights of its process or of all ranks. With weights
- * each product is a value of its own; what has no weight does not count, whatever it is. */
+/* A value of a rank, with its part of `all`, the weights of its process or of all ranks. With
+ * weights each product is a value of its own; what has no weight does not count, whatever it is. */
 static double value_of(const wire_element *e, int32_t rank, double all) {
     if (!e->weighted) return e->values[rank];
     return e->weights[rank] == 0 ? 0 : wire_rounded(MUSTER_F32, e->weights[rank] / all * e->values[rank]);
