@@ -1,6 +1,6 @@
 /* What a message says without the processes and hosts that it names, so that a test expects the
- * same words of one process and of several: without
- * " (process 1 (host b))", ", process 1 (host b)", ", process 1, host b" and " of process 1 (host b)". */
+ * same words of one process and of several: without " (process 1 (host b))",
+ * ", process 1 (host b)", ", process 1, host b" and " of process 1 (host b)". */
 #ifndef BASE_PLAIN_H
 #define BASE_PLAIN_H
 
