@@ -147,11 +147,11 @@ muster_status mst_worker_weigh(muster_worker *worker, muster_dtype dtype, void *
 /* Refuses a sum of weights that is 0 or infinite. */
 muster_status mst_weights_check(const char *where, double total);
 /* Where values of this dtype travel in the wire dtype, each process sends the average of its own
- * ranks, which the others multiply by the process's part of all weights (`shares` of a request).
- * weights: of all ranks of the communicator; total: their sum. mst_weights_share fills
- * shares[processes]; mst_weights_own: by what a rank multiplies its values. */
+ * ranks, which the others multiply by the process's part of all weights (`process_weights` of a
+ * request). weights: of all ranks of the communicator; total: their sum. mst_weights_of_processes
+ * fills process_weights[processes]; mst_weights_own: by what a rank multiplies its values. */
 bool mst_weights_are_shared(const muster_communicator *communicator, muster_dtype dtype);
-void mst_weights_share(const muster_communicator *communicator, const double *weights, double total, double *shares);
+void mst_weights_of_processes(const muster_communicator *communicator, const double *weights, double total, double *process_weights);
 double mst_weights_own(const muster_communicator *communicator, const double *weights, int32_t rank);
 
 static inline mst_worker_collectives *mst_collectives_of(const muster_worker *worker) { return worker->slots[MST_SLOT_COLLECTIVES]; }

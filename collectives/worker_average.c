@@ -31,8 +31,9 @@ static double weight_of_process(const mst_rank_span *span, const double *weights
     return sum;
 }
 
-void mst_weights_share(const muster_communicator *communicator, const double *weights, double total, double *shares) {
-    for (int32_t p = 0; p < communicator->span->processes; p++) shares[p] = weight_of_process(communicator->span, weights, p) / total;
+void mst_weights_of_processes(const muster_communicator *communicator, const double *weights, double total, double *process_weights) {
+    for (int32_t p = 0; p < communicator->span->processes; p++)
+        process_weights[p] = weight_of_process(communicator->span, weights, p) / total;
 }
 
 double mst_weights_own(const muster_communicator *communicator, const double *weights, int32_t rank) {
@@ -66,18 +67,19 @@ static muster_status sum_weights(muster_worker *worker, muster_communicator *com
     return muster_worker_read(worker, there, sum);
 }
 
-/* shares: of the processes; NULL: their sums are added up as they are. */
-static muster_status add_products(muster_worker *worker, muster_communicator *communicator, const double *shares, muster_tensor products) {
+/* process_weights: of the processes; NULL: their sums are added up as they are. */
+static muster_status add_products(muster_worker *worker, muster_communicator *communicator, const double *process_weights,
+                                  muster_tensor products) {
     mst_entrance e;
-    mst_request r = {.collective = MST_ALL_REDUCE, .reduction = MUSTER_SUM, .root = -1, .shards = 1, .shares = shares};
-    if (!shares) return muster_worker_all_reduce(worker, communicator, MUSTER_SUM, products, products);
+    mst_request r = {.collective = MST_ALL_REDUCE, .reduction = MUSTER_SUM, .root = -1, .shards = 1, .process_weights = process_weights};
+    if (!process_weights) return muster_worker_all_reduce(worker, communicator, MUSTER_SUM, products, products);
     MUSTER_TRY(mst_entrance_open(&e, "muster_worker_all_reduce", worker, communicator));
     MUSTER_TRY(mst_entrance_check_both(&e, &r, &products, &products));
     return mst_entrance_submit(&e, r);
 }
 
 /* The products are in the output, if that has the compute dtype, else in scratch memory. */
-static muster_status sum_products(muster_worker *worker, muster_communicator *communicator, double scale, const double *shares,
+static muster_status sum_products(muster_worker *worker, muster_communicator *communicator, double scale, const double *process_weights,
                                   muster_tensor input, muster_tensor output) {
     const muster_dtype compute = mst_dtype_compute(input.dtype);
     const int64_t count = muster_tensor_count(input);
@@ -86,7 +88,7 @@ static muster_status sum_products(muster_worker *worker, muster_communicator *co
     if (compute != input.dtype) products = muster_worker_scratch(worker, compute, 1, &count);
     if (!products.dtype) return worker->scratch_status;
     MUSTER_TRY(mst_worker_weigh(worker, input.dtype, products.data, muster_tensor_address(input), count, scale));
-    MUSTER_TRY(add_products(worker, communicator, shares, products));
+    MUSTER_TRY(add_products(worker, communicator, process_weights, products));
     if (compute == input.dtype || count == 0) return MUSTER_OK;
     return mst_worker_convert(worker, output.dtype, muster_tensor_address(output), compute, products.data, count);
 }
@@ -116,14 +118,14 @@ static muster_status average_by_process(const char *where, muster_worker *worker
     muster_communicator *over = communicator ? communicator : mst_worker_communicator(worker);
     const int32_t rank = mst_communicator_public(over, mst_communicator_rank(over, worker)), size = mst_communicator_total(over);
     const int64_t bytes = (size + (int64_t)over->span->processes) * (int64_t)sizeof(double);
-    double total = 0, *weights = mst_alloc((size_t)bytes), *shares = weights + size;
+    double total = 0, *weights = mst_alloc((size_t)bytes), *process_weights = weights + size;
     if (!weights) return mst_out_of_memory(where, bytes);
     muster_status status = gather_weights(worker, over, weight, weights);
     for (int32_t r = 0; r < size; r++) total += weights[r];
     if (status == MUSTER_OK) status = mst_weights_check(where, total);
     if (status == MUSTER_OK) {
-        mst_weights_share(over, weights, total, shares);
-        status = sum_products(worker, over, mst_weights_own(over, weights, rank), shares, input, output);
+        mst_weights_of_processes(over, weights, total, process_weights);
+        status = sum_products(worker, over, mst_weights_own(over, weights, rank), process_weights, input, output);
     }
     mst_free(weights);
     return status;

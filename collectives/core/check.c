@@ -95,7 +95,9 @@ static const char *request_text(const muster_communicator *communicator, const m
     if (compared_count(r) >= 0) snprintf(count, sizeof count, " %lld", (long long)compared_count(r));
     if (r->collective == MST_ALL_REDUCE_AXPY) snprintf(root, sizeof root, ", alpha %.17g", r->alpha);
     if (momentum) snprintf(root, sizeof root, ", alpha %.17g, beta %.17g", r->alpha, momentum->beta);
-    const char *kind = r->collective == MST_ALL_TO_ALL && r->send_counts ? " (uneven)" : mst_request_shares(r) ? " (weighted)" : "";
+    const char *kind = r->collective == MST_ALL_TO_ALL && r->send_counts ? " (uneven)"
+                       : mst_request_process_weights(r)                  ? " (weighted)"
+                                                                         : "";
     snprintf(text, REQUEST_TEXT, "%s%s%s of%s %s%s", name, kind, reduction, count, dtype, root);
     return text;
 }
@@ -108,7 +110,7 @@ static bool same_head(const mst_request *a, const mst_request *b) {
     if (a->collective == MST_ALL_REDUCE_AXPY && !(a->alpha == b->alpha || (a->alpha != a->alpha && b->alpha != b->alpha))) return false;
     if (a->collective == MST_ALL_REDUCE_AXPY && !a->momentum != !b->momentum) return false;
     if (a->collective == MST_ALL_TO_ALL && !a->send_counts != !b->send_counts) return false;
-    if (!mst_request_shares(a) != !mst_request_shares(b)) return false;
+    if (!mst_request_process_weights(a) != !mst_request_process_weights(b)) return false;
     return compared_count(a) == compared_count(b);
 }
 

@@ -86,8 +86,9 @@ typedef struct mst_request {
         const mst_momentum *momentum;
         const mst_apply_offer *apply; /* ALL_REDUCE_APPLY */
         /* ALL_REDUCE, REDUCE: [processes of the communicator], equal on all ranks: the sum of what
-         * the ranks of process p bring counts shares[p] times, with a wire dtype. NULL: once. */
-        const double *shares;
+         * the ranks of process p bring counts process_weights[p] times, with a wire dtype. NULL:
+         * once. */
+        const double *process_weights;
     };
 } mst_request;
 _Static_assert(sizeof(mst_request) == MST_FLAG_PAYLOAD, "a request travels in a flag line");
@@ -96,8 +97,8 @@ static inline const mst_momentum *mst_request_momentum(const mst_request *reques
     return request->collective == MST_ALL_REDUCE_AXPY ? request->momentum : NULL;
 }
 static inline bool mst_request_applies(const mst_request *request) { return request->collective == MST_ALL_REDUCE_APPLY; }
-static inline const double *mst_request_shares(const mst_request *request) {
-    return request->collective == MST_ALL_REDUCE || request->collective == MST_REDUCE ? request->shares : NULL;
+static inline const double *mst_request_process_weights(const mst_request *request) {
+    return request->collective == MST_ALL_REDUCE || request->collective == MST_REDUCE ? request->process_weights : NULL;
 }
 /* Is it the phase of an apply in which no rank reads the gradients of another? */
 static inline bool mst_request_finishes(const mst_request *request) {

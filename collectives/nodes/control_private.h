@@ -25,10 +25,10 @@ typedef enum mst_control_type {
 
 /* What a process waits for on a lane. Ranks are those of the communicator. */
 typedef struct mst_control_wanted {
-    uint64_t arrival;  /* the number of an arrival, which all members enter; 0: a message between these ranks: */
-    int32_t own, peer; /* own waits for peer */
+    uint64_t arrival;   /* the number of an arrival, which all members enter; 0: a message between these ranks: */
+    int32_t rank, peer; /* rank waits for peer */
     int64_t tag;
-    bool sends; /* own sends it */
+    bool sends; /* rank sends it */
 } mst_control_wanted;
 
 typedef struct mst_control_message {

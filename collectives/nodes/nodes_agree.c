@@ -13,7 +13,7 @@ static mst_nodes_record record_of(const mst_request *r) {
                                .momentum = mst_request_momentum(r) != NULL,
                                .uneven = mst_request_is_uneven(r),
                                .exact = r->exact,
-                               .shares = mst_request_shares(r) != NULL,
+                               .process_weights = mst_request_process_weights(r) != NULL,
                                .root = r->root,
                                .input_count = r->input_count,
                                .output_count = r->output_count};
@@ -32,7 +32,7 @@ static mst_nodes_record record_of(const mst_request *r) {
 /* A request of another process. Its addresses only say that there is memory. */
 static mst_request request_of(const mst_nodes_record *record, mst_momentum *momentum, mst_apply_offer *offer) {
     static int64_t there;
-    static const double share = 1;
+    static const double weight = 1;
     mst_request r = {.collective = record->collective,
                      .reduction = record->reduction,
                      .dtype = record->dtype,
@@ -52,7 +52,7 @@ static mst_request request_of(const mst_nodes_record *record, mst_momentum *mome
                                    .phase = record->phase};
         r.apply = offer;
     }
-    if (record->shares) r.shares = &share;
+    if (record->process_weights) r.process_weights = &weight;
     if (!record->momentum) return r;
     *momentum = (mst_momentum){.beta = record->beta};
     r.momentum = momentum;
@@ -107,7 +107,7 @@ static void set_requests(mst_nodes_state *state, const mst_batch *batch, int32_t
 }
 
 /* What one rank requires to be exact is exact on all. Do they agree on it? */
-static bool share_exact(mst_nodes_state *state, int32_t entries) {
+static bool agree_exact(mst_nodes_state *state, int32_t entries) {
     const int32_t size = state->span->size;
     bool equal = true;
     for (int32_t i = 0; i < entries; i++) {
@@ -126,7 +126,7 @@ static muster_status gather_requests(mst_nodes_state *state, const mst_batch *ba
     put_records(batch, state->records.at, entries, heads);
     MUSTER_TRY(mst_nodes_gather_all(state, batch->worker, batch->function, state->records.at, bytes, state->gathered.at));
     set_requests(state, batch, entries, heads, state->gathered.at, bytes);
-    share_exact(state, entries);
+    agree_exact(state, entries);
     return MUSTER_OK;
 }
 
@@ -148,7 +148,7 @@ static muster_status gather_heads(mst_nodes_state *state, const mst_batch *batch
     small.result = result;
     state->small = small;
     set_requests(state, batch, 1, true, (const char *)state->arrival.all, small.stride);
-    if (!share_exact(state, 1)) state->small.bytes = 0; /* their values may have different dtypes */
+    if (!agree_exact(state, 1)) state->small.bytes = 0; /* their values may have different dtypes */
     return MUSTER_OK;
 }
 

@@ -113,7 +113,8 @@ static mst_move move_of(const fold *f) {
 static bool is_split(const fold *f, int64_t *begin, int64_t *end) {
     const mst_nodes_state *state = mst_nodes_of(f->batch->communicator);
     if (f->here->collective != MST_ALL_REDUCE || f->batch->communicator->size != 1 || mst_request_shards(f->here) != 1) return false;
-    if (f->here->dtype != f->travel || f->op == MUSTER_AVG || mst_request_shares(f->here) || mst_nodes_name_of(f->batch->communicator))
+    if (f->here->dtype != f->travel || f->op == MUSTER_AVG || mst_request_process_weights(f->here) ||
+        mst_nodes_name_of(f->batch->communicator))
         return false;
     const mst_move move = move_of(f);
     if ((move.algorithm ? move.algorithm : mst_schedule_select(&state->schedule, &move)) != MST_MOVE_EXCHANGE) return false;

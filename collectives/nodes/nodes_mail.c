@@ -270,16 +270,16 @@ static int32_t waits_for(const mst_machine *machine) {
 
 /* ---- the life of a call ---- */
 
-static void turn_to(mst_nodes_mail *mail, uint64_t epoch) {
+static void enter_call(mst_nodes_mail *mail, uint64_t epoch) {
     while (mail->epoch != epoch && mail->ready) drop(mail, &mail->ready);
     mail->epoch = epoch;
 }
 
 bool mst_nodes_mail_waits(mst_nodes_mail *mail, uint64_t epoch, const mst_control_wanted *wanted) {
-    turn_to(mail, epoch);
+    enter_call(mail, epoch);
     if (take_all(mail) != MST_PROGRESS_RUNNING) return false; /* who drives the next machine learns why */
     for (const mst_nodes_ready *ready = mail->ready; ready; ready = ready->next)
-        if (ready->note.from == wanted->own && ready->note.to == wanted->peer && ready->note.tag == wanted->tag) return true;
+        if (ready->note.from == wanted->rank && ready->note.to == wanted->peer && ready->note.tag == wanted->tag) return true;
     return false;
 }
 
@@ -290,7 +290,7 @@ void mst_nodes_mail_begin(mst_nodes_mail *mail, mst_nodes_call *call, uint64_t e
     call->sending = -1;
     call->failed = call->took = false;
     pthread_mutex_lock(&mail->channel.wire->lock);
-    turn_to(mail, epoch);
+    enter_call(mail, epoch);
     call->next = mail->calls;
     mail->calls = call;
     pthread_mutex_unlock(&mail->channel.wire->lock);

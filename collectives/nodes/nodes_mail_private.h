@@ -91,8 +91,8 @@ bool mst_nodes_mail_end(mst_nodes_call *call);
 static inline bool mst_nodes_letter_waits(const mst_nodes_letter *letter) {
     return !letter->done && letter->moved == (letter->request->collective == MST_SEND ? -1 : 0);
 }
-/* Has rank wanted->own of another process said that it is ready for such a message of wanted->peer,
- * which is here, and nobody has begun to send it? The caller holds the lock. */
+/* Has rank wanted->rank of another process said that it is ready for such a message of
+ * wanted->peer, which is here, and nobody has begun to send it? The caller holds the lock. */
 bool mst_nodes_mail_waits(mst_nodes_mail *mail, uint64_t epoch, const mst_control_wanted *wanted);
 
 #endif

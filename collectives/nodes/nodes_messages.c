@@ -68,7 +68,7 @@ typedef struct exchange {
     mst_request *local; /* with ranks of span->local */
     int32_t locals;
     muster_status looked;     /* what looking for local messages has come to */
-    int32_t turn;             /* of these questions */
+    int32_t questions;        /* so far */
     mst_nodes_letter *wanted; /* of the last question about a rank that may have returned */
     mst_unattended unattended;
 } exchange;
@@ -113,12 +113,13 @@ static int32_t exchange_wanted(void *context, mst_control_wanted *wanted) {
     const mst_nodes_call *call = &e->desk->call;
     e->wanted = NULL;
     for (int32_t i = 0; i < call->count && !e->wanted; i++) {
-        mst_nodes_letter *letter = &call->letters[e->turn++ % call->count];
+        mst_nodes_letter *letter = &call->letters[e->questions++ % call->count];
         if (mst_nodes_letter_waits(letter)) e->wanted = letter;
     }
     if (!e->wanted) return -1;
     const mst_request *request = e->wanted->request;
-    *wanted = (mst_control_wanted){.own = call->rank, .peer = request->root, .tag = request->tag, .sends = request->collective == MST_SEND};
+    *wanted =
+        (mst_control_wanted){.rank = call->rank, .peer = request->root, .tag = request->tag, .sends = request->collective == MST_SEND};
     return span->numbers[span->process_of[request->root]];
 }
 
@@ -128,7 +129,7 @@ static bool exchange_holds(void *context) { return mst_nodes_letter_waits(((exch
 static muster_status exchange_refuse(void *context, int32_t process, const mst_control_message *answer) {
     const exchange *e = context;
     const mst_request *request = e->wanted->request;
-    const mst_control_wanted wanted = {.own = e->desk->call.rank, .tag = request->tag, .sends = request->collective == MST_SEND};
+    const mst_control_wanted wanted = {.rank = e->desk->call.rank, .tag = request->tag, .sends = request->collective == MST_SEND};
     (void)process;
     return mst_nodes_refuse_returned(mst_nodes_of(e->communicator), mst_request_function(request), &wanted, request->root, answer->text);
 }

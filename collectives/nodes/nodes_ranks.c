@@ -21,8 +21,8 @@ typedef struct ranks {
     muster_dtype dtype, compute;
     muster_dtype travel, back; /* of the values and of the results, on their way */
     muster_reduction op;
-    const double *shares; /* of the processes; NULL: each value has `scale` */
-    double scale;         /* of an average */
+    const double *process_weights; /* of the processes; NULL: each value has `scale` */
+    double scale;                  /* of an average */
     int64_t element, travel_element, back_element, count;
     int64_t first, last; /* of the piece */
     char *sent, *values; /* what this process sends, and what it gets of all */
@@ -117,7 +117,7 @@ static void ranks_sum(const void *context, void *sum, int64_t first, int64_t cou
     int64_t combined = 0;
     for (int32_t r = 0; r < k->span->size; r++) {
         const char *values = k->values;
-        const double scale = k->shares ? k->shares[k->span->process_of[r]] : k->scale;
+        const double scale = k->process_weights ? k->process_weights[k->span->process_of[r]] : k->scale;
         for (int32_t p = 0; p < k->span->process_of[r]; p++) values += ranks_vectors(k, p, -1) * part->portion * k->travel_element;
         values += ranks_vectors(k, k->span->process_of[r], r) * part->portion * k->travel_element;
         for (int64_t s = 0; s < mst_request_shards(k->view->requests[r]); s++, values += part->portion * k->travel_element)
@@ -190,8 +190,8 @@ static ranks ranks_of(mst_nodes_state *state, const mst_batch *batch, const mst_
                .compute = mst_dtype_compute(here->dtype),
                .travel = narrow ? batch->communicator->world->wire_dtype : here->dtype,
                .back = mst_nodes_travelling(batch->communicator, here),
-               .op = mst_request_shares(here) ? MUSTER_AVG : mst_nodes_op(here),
-               .shares = mst_request_shares(here),
+               .op = mst_request_process_weights(here) ? MUSTER_AVG : mst_nodes_op(here),
+               .process_weights = mst_request_process_weights(here),
                .element = muster_dtype_size(here->dtype),
                .count = mst_nodes_vector(here),
                .sent = state->buffers[0].from,

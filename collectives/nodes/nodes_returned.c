@@ -66,15 +66,15 @@ static const char *short_name(const char *what) {
 /* As in one process (scheduler/peer_wait.c), with the processes of both. */
 muster_status mst_nodes_refuse_returned(const mst_nodes_state *state, const char *what, const mst_control_wanted *wanted, int32_t rank,
                                         const char *why) {
-    char own[MST_MEMBER_TEXT], other[MST_MEMBER_TEXT];
-    mst_member_text(state->communicator, wanted->own, own);
+    char waiting[MST_MEMBER_TEXT], other[MST_MEMBER_TEXT];
+    mst_member_text(state->communicator, wanted->rank, waiting);
     mst_member_text(state->communicator, rank, other);
-    if (why[0]) return mst_error(MUSTER_INVALID_ARGUMENT, "%s: %s waits for %s, which %s", what, own, other, why);
+    if (why[0]) return mst_error(MUSTER_INVALID_ARGUMENT, "%s: %s waits for %s, which %s", what, waiting, other, why);
     if (wanted->arrival > 0)
         return mst_error(MUSTER_INVALID_ARGUMENT, "%s: %s returned without entering %s, for which %s waits", what, other, short_name(what),
-                         own);
+                         waiting);
     return mst_error(MUSTER_INVALID_ARGUMENT, "%s: %s returned without %s the message of %s with tag %lld, for which %s waits", what, other,
-                     wanted->sends ? "receiving" : "sending", short_name(what), (long long)wanted->tag, own);
+                     wanted->sends ? "receiving" : "sending", short_name(what), (long long)wanted->tag, waiting);
 }
 
 /* ---- arrivals ---- */
@@ -99,7 +99,7 @@ muster_status mst_nodes_arrival_refuse(void *context, int32_t process, const mst
     const mst_nodes_waiting *waiting = context;
     const mst_rank_span *span = waiting->state->span;
     const int32_t member = mst_communicator_rank(waiting->state->communicator, waiting->worker);
-    const mst_control_wanted wanted = {.arrival = 1, .own = span->ranks[member]};
+    const mst_control_wanted wanted = {.arrival = 1, .rank = span->ranks[member]};
     /* A process that has released the communicator may know another one by its lane. */
     const bool known = answer->rank >= 0 && answer->rank < span->size && span->numbers[span->process_of[answer->rank]] == process;
     waiting->state->returned = true;

@@ -18,7 +18,7 @@ static bool members_agree(const mst_batch *batch) {
     for (int32_t m = 1; m < batch->communicator->size; m++) {
         const mst_request *r = mst_nodes_offered(batch, m, 0, true);
         if (r->collective != first->collective || r->reduction != first->reduction || r->dtype != first->dtype || r->root != first->root ||
-            r->exact != first->exact || !mst_request_shares(r) != !mst_request_shares(first))
+            r->exact != first->exact || !mst_request_process_weights(r) != !mst_request_process_weights(first))
             return false;
         if (mst_nodes_vector(r) != mst_nodes_vector(first) && !is_joined(r->collective)) return false;
     }

@@ -17,7 +17,7 @@
 /* The request of a rank as the other processes get it. Of addresses only whether there is one. */
 typedef struct mst_nodes_record {
     uint8_t collective, reduction, dtype;
-    bool input, output, momentum, uneven, exact, shares;
+    bool input, output, momentum, uneven, exact, process_weights;
     int32_t root;
     int64_t input_count, output_count;
     int64_t number; /* the bits of shards, alpha, tag, key or place */

@@ -34,7 +34,7 @@ const double *mst_nodes_weights(mst_nodes_state *state, const mst_view *view) {
     const mst_rank_span *span = state->span;
     const mst_request *here = mst_view_own(view);
     double *weights = state->weights.at, all = 0;
-    if (mst_request_shares(here)) return mst_request_shares(here);
+    if (mst_request_process_weights(here)) return mst_request_process_weights(here);
     if (!mst_nodes_is_narrow(state->communicator, here) || (!travel_is_average(here) && !mst_request_applies(here))) return NULL;
     memset(weights, 0, (size_t)span->processes * sizeof *weights);
     for (int32_t r = 0; r < span->size; r++) {

@@ -89,12 +89,11 @@ muster_status mst_runtime_check_shards(const muster_runtime_options *options, in
 /* ---- the wire dtype ---- */
 
 static muster_status settings_wire_named(muster_dtype *dtype) {
-    static const char variable[] = "MUSTER_WIRE_DTYPE";
-    const char *text = mst_environment_get(variable);
+    const char *text = mst_environment_get("MUSTER_WIRE_DTYPE");
     if (!text) return MUSTER_OK;
     for (*dtype = MUSTER_F16; *dtype <= MUSTER_F32; ++*dtype)
         if (strcmp(text, muster_dtype_name(*dtype)) == 0) return MUSTER_OK;
-    return mst_environment_refuse(variable, "f16, bf16 or f32");
+    return mst_environment_refuse("MUSTER_WIRE_DTYPE", "f16, bf16 or f32");
 }
 
 muster_status mst_runtime_read_wire(const muster_runtime_options *options, int32_t shards, muster_dtype *dtype) {

@@ -5,13 +5,13 @@
 #include <math.h>
 
 /* A wire dtype serves variables whose values are computed in f32. */
-static muster_status average_shares(mst_change *change) {
+static muster_status average_process_weights(mst_change *change) {
     const muster_communicator *all = change->runtime->communicator->global;
     if (!mst_weights_are_shared(all, MUSTER_F32)) return MUSTER_OK;
-    const int64_t bytes = all->span->processes * (int64_t)sizeof *change->shares;
-    change->shares = mst_alloc((size_t)bytes);
-    if (!change->shares) return mst_out_of_memory(change->where, bytes);
-    mst_weights_share(all, change->weights, change->total_weight, change->shares);
+    const int64_t bytes = all->span->processes * (int64_t)sizeof *change->process_weights;
+    change->process_weights = mst_alloc((size_t)bytes);
+    if (!change->process_weights) return mst_out_of_memory(change->where, bytes);
+    mst_weights_of_processes(all, change->weights, change->total_weight, change->process_weights);
     return MUSTER_OK;
 }
 
@@ -33,7 +33,7 @@ muster_status mst_change_weights(mst_change *change, const double *weights, int3
     change->weights = weights;
     change->total_weight = total;
     change->products = mst_alloc(bytes);
-    return change->products ? average_shares(change) : mst_out_of_memory(change->where, (int64_t)bytes);
+    return change->products ? average_process_weights(change) : mst_out_of_memory(change->where, (int64_t)bytes);
 }
 
 int64_t mst_change_product_bytes(const muster_variable *variable, const mst_replica *replica) {
@@ -53,13 +53,13 @@ static muster_status combine_products(const mst_change *change, muster_worker *w
     const muster_dtype compute = mst_dtype_compute(variable->dtype);
     void *products = change->products[mst_change_at(change, index, mst_worker_public_rank(worker))], *output = request.output;
     const muster_communicator *all = change->runtime->communicator->global;
-    const bool shared = change->shares && mst_weights_are_shared(all, compute);
+    const bool shared = change->process_weights && mst_weights_are_shared(all, compute);
     const double scale = shared ? mst_weights_own(all, change->weights, mst_worker_public_rank(worker))
                                 : change->weights[mst_worker_public_rank(worker)] / change->total_weight;
     MUSTER_TRY(mst_worker_weigh(worker, variable->dtype, products, request.input, request.input_count, scale));
     request.input = products;
     request.reduction = MUSTER_SUM;
-    request.shares = shared ? change->shares : NULL;
+    request.process_weights = shared ? change->process_weights : NULL;
     request.dtype = (uint8_t)compute;
     const bool convert = output && compute != variable->dtype;
     if (convert) request.output = products;

@@ -90,7 +90,7 @@ muster_status mst_change_end(mst_change *change, muster_status status) {
     mst_free(change->block_bytes);
     mst_free(change->copy);
     mst_free(change->products);
-    mst_free(change->shares);
+    mst_free(change->process_weights);
     mst_free(change->device_results);
     mst_free(change->temporary);
     mst_free(change->temporary_bytes);

@@ -42,15 +42,15 @@ struct mst_change {
     muster_reduction op;
     const double *weights; /* [size] of an average with weights; NULL: none */
     double total_weight;
-    double *shares;         /* [processes] of the weights; NULL: none travel in a wire dtype */
-    void **products;        /* [count][size] scratch memory for the weighted values, in the compute dtype */
-    void **device_results;  /* [count] where rank 0 puts the results before it copies them out */
-    void **parts;           /* [size] device memory for the parts of a split one behind the other; NULL: a rank needs none */
-    mst_portions *portions; /* in which a variable is from now on; NULL: not */
-    char *copy;             /* host memory of the whole value of a variable in portions, owned; NULL: none */
-    char *contiguous;       /* that, or other memory of the whole value */
-    int32_t axis;           /* along which a variable is split from now on; -1: no longer */
-    int32_t rank;           /* the rank of set and get, or the root of a collective */
+    double *process_weights; /* [processes] of the weights; NULL: none travel in a wire dtype */
+    void **products;         /* [count][size] scratch memory for the weighted values, in the compute dtype */
+    void **device_results;   /* [count] where rank 0 puts the results before it copies them out */
+    void **parts;            /* [size] device memory for the parts of a split one behind the other; NULL: a rank needs none */
+    mst_portions *portions;  /* in which a variable is from now on; NULL: not */
+    char *copy;              /* host memory of the whole value of a variable in portions, owned; NULL: none */
+    char *contiguous;        /* that, or other memory of the whole value */
+    int32_t axis;            /* along which a variable is split from now on; -1: no longer */
+    int32_t rank;            /* the rank of set and get, or the root of a collective */
 };
 
 /* mst_change_begin checks the list and waits until it can enter the pool. After its success

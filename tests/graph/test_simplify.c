@@ -281,8 +281,9 @@ static void each_rule_keeps_the_bits_or_is_closer(void **state) {
     assert_int_equal(faults, 0);
     assert_int_equal(compared, ROWS + 7 * 15);
     assert_int_equal(changed, 64);
-    if (!on_gpus()) assert_int_equal(closer, 13); /* GPUs compute 1 / sqrt(x) and rsqrt(x) alike */
-    assert_true(closer >= 8);
+    /* 13 on a processor with AVX-512, 12 on one without. GPUs compute 1 / sqrt(x) and rsqrt(x)
+     * alike. */
+    assert_true(closer >= (on_gpus() ? 8 : 12));
 }
 
 /* ---- forms over axes, whose gradients are taken of the close form ---- */
