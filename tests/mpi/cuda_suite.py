@@ -14,7 +14,7 @@ import time
 build, program = sys.argv[1:3]
 full = os.environ.get("MUSTER_TEST_FULL")
 SUITES = "arrays gradients places".split()
-REPORT = re.compile(r"process (\d+) of (\d+): (\d+) joint, (\d+) alone, (\d+) tasks, (\d+) rows of (\d+), (\d+) bytes sent\n")
+REPORT = re.compile(r"process (\d+) of (\d+): (\d+) joint, (\d+) alone, (\d+) tasks, (\d+) rows of (\d+), (\d+) bytes sent, (\d+) devices\n")
 mpirun = shutil.which("mpirun.openmpi") or shutil.which("mpirun")
 LAUNCH = [mpirun, "--mca", "pml", "ob1", "--mca", "btl", "self,vader", "--oversubscribe", "--bind-to", "none"]
 environment = {key: value for key, value in os.environ.items() if not key.startswith(("MUSTER_", "OMPI_", "PMI", "SLURM_", "MPI", "CUDA_"))}
