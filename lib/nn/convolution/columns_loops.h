@@ -6,7 +6,7 @@ MST_CLONES static void MST_JOIN(columns_fill_first_, SUFFIX)(const mst_convoluti
                                                              C *columns) {
     const mst_convolution_geometry *g = &call->geometry;
     const int64_t volume = mst_convolution_volume(g->w.shape), channels = g->w.shape[1], between = g->x.strides[1],
-                  step = g->stride[MST_CONVOLUTION_AXES - 1] * g->x.strides[MST_CONVOLUTION_DIMS - 1];
+                  step = mst_columns_step(g, &g->x);
     for (mst_places_run run = {.at = 0}; mst_places_next(g, panel, &run);)
         for (int64_t k = 0; k < volume; k++) {
             const mst_columns_spot spot = mst_columns_spot_of(g, &g->x, panel->group, &run, k);
@@ -30,7 +30,7 @@ MST_CLONES static void MST_JOIN(columns_fill_last_, SUFFIX)(const mst_convolutio
                                                             C *columns) {
     const mst_convolution_geometry *g = &call->geometry;
     const int64_t volume = mst_convolution_volume(g->w.shape), channels = g->w.shape[1], between = g->x.strides[1],
-                  step = g->stride[MST_CONVOLUTION_AXES - 1] * g->x.strides[MST_CONVOLUTION_DIMS - 1];
+                  step = mst_columns_step(g, &g->x);
     for (mst_places_run run = {.at = 0}; mst_places_next(g, panel, &run);)
         for (int64_t k = 0; k < volume; k++) {
             const mst_columns_spot spot = mst_columns_spot_of(g, &g->x, panel->group, &run, k);
@@ -53,7 +53,7 @@ MST_CLONES static void MST_JOIN(columns_fill_last_, SUFFIX)(const mst_convolutio
 MST_CLONES static void MST_JOIN(columns_add_first_, SUFFIX)(const mst_convolution_geometry *g, const mst_convolution_panel *panel,
                                                             const T *columns, const mst_convolution_layout *x, T *to_x) {
     const int64_t volume = mst_convolution_volume(g->w.shape), channels = g->w.shape[1], between = x->strides[1],
-                  step = g->stride[MST_CONVOLUTION_AXES - 1] * x->strides[MST_CONVOLUTION_DIMS - 1];
+                  step = mst_columns_step(g, x);
     for (mst_places_run run = {.at = 0}; mst_places_next(g, panel, &run);)
         for (int64_t k = 0; k < volume; k++) {
             const mst_columns_spot spot = mst_columns_spot_of(g, x, panel->group, &run, k);
@@ -74,7 +74,7 @@ MST_CLONES static void MST_JOIN(columns_add_first_, SUFFIX)(const mst_convolutio
 MST_CLONES static void MST_JOIN(columns_add_last_, SUFFIX)(const mst_convolution_geometry *g, const mst_convolution_panel *panel,
                                                            const T *columns, const mst_convolution_layout *x, T *to_x) {
     const int64_t volume = mst_convolution_volume(g->w.shape), channels = g->w.shape[1], between = x->strides[1],
-                  step = g->stride[MST_CONVOLUTION_AXES - 1] * x->strides[MST_CONVOLUTION_DIMS - 1];
+                  step = mst_columns_step(g, x);
     for (mst_places_run run = {.at = 0}; mst_places_next(g, panel, &run);)
         for (int64_t k = 0; k < volume; k++) {
             const mst_columns_spot spot = mst_columns_spot_of(g, x, panel->group, &run, k);

@@ -14,7 +14,6 @@ typedef struct depthwise_work {
     const mst_convolution_call *call;
     const mst_convolution_geometry *g;
     int64_t volume, outputs; /* outputs: of one channel of x */
-    int64_t step;            /* from the element of a place to that of the next one along the last axis */
     bool last;               /* channels lie behind each other */
     mst_columns_spot *spots; /* [volume]: of a run, in channel 0 */
     void *weights;           /* (volume, o) with `last`, else (o, volume); to compute in */
@@ -139,7 +138,6 @@ muster_status mst_convolution_depthwise(muster_worker *worker, const mst_convolu
                         .g = g,
                         .volume = mst_convolution_volume(g->w.shape),
                         .outputs = g->w.shape[0] / g->groups,
-                        .step = g->stride[MST_CONVOLUTION_AXES - 1] * g->x.strides[MST_CONVOLUTION_DIMS - 1],
                         .last = g->x.strides[1] == 1};
     MUSTER_TRY(depthwise_prepare(&w, worker));
     if (g->kind == MST_CONVOLUTION_DATA) return depthwise_data(&w, worker);

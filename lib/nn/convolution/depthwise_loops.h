@@ -8,7 +8,7 @@
 MST_CLONES static void MST_JOIN(depthwise_first_, SUFFIX)(const depthwise_work *w) {
     const mst_convolution_geometry *g = w->g;
     const mst_convolution_panel all = ALL(g);
-    const int64_t between = g->y.strides[MST_CONVOLUTION_DIMS - 1], step = w->step;
+    const int64_t between = g->y.strides[MST_CONVOLUTION_DIMS - 1], step = mst_columns_step(g, &g->x);
     C *line = w->line;
     for (mst_places_run run = {.at = 0}; mst_places_next(g, &all, &run);) {
         depthwise_spots(w, &g->x, &run);
@@ -38,8 +38,7 @@ MST_CLONES static void MST_JOIN(depthwise_first_, SUFFIX)(const depthwise_work *
 MST_CLONES static void MST_JOIN(depthwise_data_first_, SUFFIX)(const depthwise_work *w) {
     const mst_convolution_geometry *g = w->g;
     const mst_convolution_panel all = ALL(g);
-    const int64_t between = g->y.strides[MST_CONVOLUTION_DIMS - 1],
-                  step = g->stride[MST_CONVOLUTION_AXES - 1] * w->layout.strides[MST_CONVOLUTION_DIMS - 1];
+    const int64_t between = g->y.strides[MST_CONVOLUTION_DIMS - 1], step = mst_columns_step(g, &w->layout);
     C *line = w->line;
     for (mst_places_run run = {.at = 0}; mst_places_next(g, &all, &run);) {
         depthwise_spots(w, &w->layout, &run);
@@ -67,7 +66,7 @@ MST_CLONES static void MST_JOIN(depthwise_weights_first_, SUFFIX)(const depthwis
     enum { LANES = 8 }; /* sums beside each other, which are vectorised */
     const mst_convolution_geometry *g = w->g;
     const mst_convolution_panel all = ALL(g);
-    const int64_t between = g->y.strides[MST_CONVOLUTION_DIMS - 1], step = w->step;
+    const int64_t between = g->y.strides[MST_CONVOLUTION_DIMS - 1], step = mst_columns_step(g, &g->x);
     C *line = w->line;
     for (mst_places_run run = {.at = 0}; mst_places_next(g, &all, &run);) {
         depthwise_spots(w, &g->x, &run);
@@ -105,7 +104,7 @@ MST_CLONES static void MST_JOIN(depthwise_weights_first_, SUFFIX)(const depthwis
 MST_CLONES static void MST_JOIN(depthwise_last_, SUFFIX)(const depthwise_work *w) {
     const mst_convolution_geometry *g = w->g;
     const mst_convolution_panel all = ALL(g);
-    const int64_t outputs = g->w.shape[0], between = g->y.strides[1], step = w->step, each = w->outputs;
+    const int64_t outputs = g->w.shape[0], between = g->y.strides[1], step = mst_columns_step(g, &g->x), each = w->outputs;
     C *line = w->line;
     for (mst_places_run run = {.at = 0}; mst_places_next(g, &all, &run);) {
         depthwise_spots(w, &g->x, &run);
@@ -131,7 +130,7 @@ MST_CLONES static void MST_JOIN(depthwise_data_last_, SUFFIX)(const depthwise_wo
     const mst_convolution_geometry *g = w->g;
     const mst_convolution_panel all = ALL(g);
     const int64_t outputs = g->w.shape[0], between = g->y.strides[1], each = w->outputs, apart = w->layout.strides[1],
-                  step = g->stride[MST_CONVOLUTION_AXES - 1] * w->layout.strides[MST_CONVOLUTION_DIMS - 1];
+                  step = mst_columns_step(g, &w->layout);
     C *line = w->line;
     for (mst_places_run run = {.at = 0}; mst_places_next(g, &all, &run);) {
         depthwise_spots(w, &w->layout, &run);
@@ -156,7 +155,7 @@ MST_CLONES static void MST_JOIN(depthwise_data_last_, SUFFIX)(const depthwise_wo
 MST_CLONES static void MST_JOIN(depthwise_weights_last_, SUFFIX)(const depthwise_work *w) {
     const mst_convolution_geometry *g = w->g;
     const mst_convolution_panel all = ALL(g);
-    const int64_t outputs = g->w.shape[0], between = g->y.strides[1], step = w->step, each = w->outputs;
+    const int64_t outputs = g->w.shape[0], between = g->y.strides[1], step = mst_columns_step(g, &g->x), each = w->outputs;
     C *line = w->line, *of_run = w->weights;
     for (mst_places_run run = {.at = 0}; mst_places_next(g, &all, &run);) {
         depthwise_spots(w, &g->x, &run);

@@ -61,6 +61,10 @@ typedef struct mst_columns_spot {
 } mst_columns_spot;
 mst_columns_spot mst_columns_spot_of(const mst_convolution_geometry *g, const mst_convolution_layout *x, int64_t group,
                                      const mst_places_run *run, int64_t element);
+/* From the element of x of a place to that of the next place along the last axis. */
+static inline int64_t mst_columns_step(const mst_convolution_geometry *g, const mst_convolution_layout *x) {
+    return g->stride[MST_CONVOLUTION_AXES - 1] * x->strides[MST_CONVOLUTION_DIMS - 1];
+}
 /* Adds the columns to the elements of x that they come from. x has the dtype to compute in. */
 void mst_columns_add(const mst_convolution_call *call, const mst_convolution_panel *panel, const void *columns,
                      const mst_convolution_layout *layout, void *x);
