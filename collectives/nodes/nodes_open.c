@@ -50,12 +50,13 @@ static muster_status number_hosts(mst_nodes *nodes, const char (*names)[MST_HOST
     return MUSTER_OK;
 }
 
-/* How long a process that has lost another waits before it ends the launch. asked: the option. */
-static muster_status read_grace(int64_t asked, int64_t *ns) {
-    int64_t unused = 0; /* of the exit, which cannot refuse it */
-    MUSTER_TRY(mst_environment_seconds("MUSTER_EXIT_AFTER", &unused));
-    if (asked == 0) return mst_environment_seconds("MUSTER_ABORT_AFTER", ns);
-    *ns = asked < 0 ? 0 : asked;
+/* *lost_ns: how long a process that has lost another one waits before it ends the launch. The exit
+ * reads its own grace when it comes, too late to refuse it: so it is checked here. */
+static muster_status read_graces(const mst_nodes_options *options, int64_t *lost_ns) {
+    int64_t exit_ns = 0;
+    if (options->exit_after_ns == 0) MUSTER_TRY(mst_environment_seconds("MUSTER_EXIT_AFTER", &exit_ns));
+    if (options->abort_after_ns == 0) return mst_environment_seconds("MUSTER_ABORT_AFTER", lost_ns);
+    *lost_ns = options->abort_after_ns < 0 ? 0 : options->abort_after_ns;
     return MUSTER_OK;
 }
 
@@ -67,7 +68,7 @@ static muster_status find_hosts(mst_nodes *nodes, const mst_nodes_options *optio
                            .warn_after_ns = nodes->warn_after_ns,
                            .fail_after_ns = nodes->fail_after_ns};
     muster_status mine = own_host(nodes->wire, name);
-    if (mine == MUSTER_OK) mine = read_grace(options->abort_after_ns, &rounds->lost_grace_ns);
+    if (mine == MUSTER_OK) mine = read_graces(options, &rounds->lost_grace_ns);
     if (mine == MUSTER_OK) mine = mst_ways_open(&nodes->ways);
     char message[MST_MESSAGE_SIZE], sentences[2][MST_MESSAGE_SIZE];
     mst_error_save(message);
