@@ -128,8 +128,8 @@ muster_status mst_nodes_join(mst_nodes *nodes, muster_status status, int32_t ran
 /* Tells the others, waits for them for a bounded time, and frees all. Accepts NULL. */
 void mst_nodes_close(mst_nodes *nodes);
 
-/* Of the file that MUSTER_NODES_TABLE names, what all processes must have equally: its hash, or
- * that there is none. Returns text. */
+/* The hash of the file that MUSTER_NODES_TABLE names, or that there is none: it must be equal in
+ * all processes. Returns text. */
 enum { MST_WAYS_TEXT = 48 };
 const char *mst_nodes_ways_text(const mst_nodes *nodes, char text[MST_WAYS_TEXT]);
 /* One line for the description: the rows that apply. Returns its length; 0 where there is no room

@@ -21,8 +21,9 @@ static void explain(const mst_control_waiter *waiter, const mst_member *member, 
     if (!round && mst_worker_explain_absence(waiter->worker, member->rank, absence)) snprintf(text, MST_MESSAGE_SIZE, "%s", absence);
 }
 
-/* Of a message that is to be received: the note of the receiver is here, so nobody has sent it. Of
- * one that is to be sent: the sender knows whether a receiver has asked for it. */
+/* Is nobody at the other end of the wait? Where a message is to be received and the note of its
+ * receiver is here, nobody has sent it. Where one is to be sent, the sender knows by itself whether
+ * a receiver has asked for it. */
 static bool is_missing(mst_nodes_state *state, const mst_control_waiter *waiter, const mst_control_wanted *wanted) {
     return wanted->arrival > 0 || wanted->sends || mst_nodes_mail_waits(state->mail, waiter->epoch, wanted);
 }

@@ -3,9 +3,10 @@
  * have sent is added up in the compute dtype, and rounded once more for the way back, so that all
  * of them get the same bits.
  *
- * Of an average a process sends its own, which the others multiply by its share of all vectors. A
- * part of the whole average would be smaller: in f16 it would be lost where there are many ranks.
- * And no sum of averages is larger than the largest of them, so f16 does not overflow either. */
+ * For an average each process sends the average of its own ranks, and the others multiply that by
+ * its part of all vectors. A part of the whole average would be smaller: in f16 it would be lost
+ * where there are many ranks. And no sum of averages is larger than the largest of them, so f16
+ * does not overflow either. */
 #include "nodes_transport_private.h"
 
 bool mst_nodes_is_narrow(const muster_communicator *communicator, const mst_request *r) {

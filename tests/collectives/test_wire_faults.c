@@ -21,8 +21,9 @@ typedef struct cell_row {
 } cell_row;
 
 /* Left out: a process refuses at the begin only, and what it passes is compared at the begin and at
- * the end; collectives compare for themselves, in suites of theirs. Whoever fails does so in its
- * body. A transfer of the runtime is no place for a long pause: whoever is late there is lost. */
+ * the end; collectives compare for themselves, in suites of theirs. A process fails in its
+ * body only. A transfer of the runtime is no place for a long pause: a process that is late there
+ * is lost. */
 static const cell_row rows[] = {
     {CELL_KILLED, CELL_BEGIN, EVER},
     {CELL_KILLED, CELL_TRANSFER, EVER},
@@ -175,7 +176,7 @@ static uint64_t allowed(const cell_run *run) {
     uint64_t status = 0;
     if (c->ms < CELL_DEADLINE_MS) return right;
     if (c->kind == CELL_CUT) status |= right; /* the two may have nothing to say to each other */
-    /* Of a link that is cut the other end may still be where the victim has been. */
+    /* Where a link is cut, its other end may still be at the place where the victim was. */
     for (int32_t place = (int32_t)c->place - (c->kind == CELL_CUT); place <= (int32_t)c->place + spans; place++) {
         if (place == CELL_BEGIN) status |= late;
         if (place == CELL_TRANSFER) status |= lost;

@@ -1,6 +1,6 @@
 /* Returned ranks on the simulated wire: one process ends its part of a call while the others wait
  * for it in one more collective. They ask, one of them at least is told, and all meet in the end
- * round. Where all have entered the same collectives nobody is told so, whoever asks when. In every
+ * round. Where all have entered the same collectives, no process is told so at any time. In every
  * order for two and three processes, by seeds, and among many. */
 #include "base_check.h"
 #include "base_seed.h"

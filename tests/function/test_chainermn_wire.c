@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Of the tests in turn: what MUSTER_WIRE_DTYPE says. */
+/* What MUSTER_WIRE_DTYPE says in the test that runs now. */
 static muster_dtype wire;
 
 static void run_with(muster_dtype dtype, ranks_body body) {

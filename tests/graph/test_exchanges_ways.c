@@ -330,7 +330,7 @@ static void eight_axes_have_the_bits_of_one_device_in_the_reproducible_mode(void
 
 /* ---- equal elements, and NaN, on several devices ---- */
 
-/* Of a column of all rows the first of the equal ones, or the first NaN, has the gradient. */
+/* In a column the first of the equal extremes, or the first NaN, has the gradient. */
 static void expect_first(const char *devices, const char *text, const double *x, int64_t rows, int64_t first) {
     muster_runtime *runtime = graph_runtime(devices);
     muster_graph *graph;

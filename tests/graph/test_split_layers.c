@@ -279,7 +279,8 @@ static double moved(const char *operation, int32_t workers, int32_t rank, double
     return 2 * whole * others;
 }
 
-/* Of a call: the mean over workers, in all exchanges. *count: how many. */
+/* What a worker moves in the exchanges of a call: the mean over workers. *count: of the exchanges.
+ * */
 static double moved_in_a_call(const trained *t, int32_t workers, int32_t *count) {
     static double inputs[8][EXCHANGES];
     static char operations[EXCHANGES][16];

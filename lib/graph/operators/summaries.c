@@ -42,7 +42,7 @@ static muster_expr *converted(mst_draft *draft, muster_expr *x, muster_dtype dty
     return mst_apply(draft->graph, MST_OPERATOR_cast, &x, 1, (mst_graph_value[]){{.integer = dtype}});
 }
 
-/* Of all elements: in f64, which has the squares of all f32. */
+/* The norm of all elements is computed in f64, which can hold the square of every f32. */
 static muster_expr *norm_of_all(mst_draft *draft) {
     const muster_dtype dtype = X->type.dtype;
     return converted(draft, root(draft, E(sum_squares, converted(draft, X, mst_dtype_compute(dtype)))), dtype);

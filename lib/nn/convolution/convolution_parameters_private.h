@@ -24,7 +24,8 @@ typedef struct mst_convolution_geometry {
     int32_t has_bias;
 } mst_convolution_geometry;
 
-/* Of the kind DATA x is the result, of WEIGHTS w, and y has the gradient that is given. */
+/* Kind FORWARD writes y. Kind DATA writes x, and kind WEIGHTS writes w: both read the gradient of
+ * the result from y. */
 typedef struct mst_convolution_parameters {
     mst_convolution_geometry geometry;
     char *x, *w, *y, *bias; /* addresses of the first elements; bias NULL: none */

@@ -133,7 +133,7 @@ static bool said_lost(const cell_run *run, int32_t call, const char *sentence) {
     return false;
 }
 
-/* Of what fails, refuses, differs or closes there is one sentence. */
+/* A failure, a refusal, a difference and a close each have one sentence. */
 static bool said_decided(const cell_run *run, int32_t call, const char *sentence) {
     const cell *c = &run->cell;
     char name[MST_PROCESS_TEXT], zero[MST_PROCESS_TEXT], expected[SAID_TEXT];
