@@ -5,9 +5,6 @@
 
 #include <stdint.h>
 #include <time.h>
-#if defined(__x86_64__)
-#include <x86intrin.h>
-#endif
 
 static inline int64_t bench_now_ns(void) {
     struct timespec now;
@@ -17,9 +14,9 @@ static inline int64_t bench_now_ns(void) {
 
 static inline uint64_t bench_ticks(void) {
 #if defined(__x86_64__)
-    _mm_lfence();
-    uint64_t ticks = __rdtsc();
-    _mm_lfence();
+    __builtin_ia32_lfence();
+    uint64_t ticks = __builtin_ia32_rdtsc();
+    __builtin_ia32_lfence();
     return ticks;
 #else
     return (uint64_t)bench_now_ns();
@@ -28,7 +25,7 @@ static inline uint64_t bench_ticks(void) {
 
 static inline void bench_relax(void) {
 #if defined(__x86_64__)
-    _mm_pause();
+    __builtin_ia32_pause();
 #elif defined(__aarch64__)
     __asm__ volatile("yield");
 #endif
