@@ -337,7 +337,7 @@ static void a_program_that_leaves_the_order_out_is_reported(void **state) {
     if (child == 0) {
         setenv("TSAN_OPTIONS", "exitcode=66", 1);
         if (!freopen("/dev/null", "w", stderr)) _exit(1);
-        execl("/proc/self/exe", "test_cuda_foreign", "unordered", NULL);
+        execl("/proc/self/exe", "interop_test_cuda_foreign", "unordered", NULL);
         _exit(1);
     }
     int outcome;
