@@ -5,6 +5,7 @@ EXAMPLE holds `files`, which are new in the tree, and example.json:
   lines    [file, prefix of a line, new line, "before" (else after)]: the only changes of files that exist
   targets  what is built; tests: the tests that run, each of which must exist and pass
   environment  {name: value} for the tests, if they need any
+  optimisation  the options of the compiler in place of those of the build, for an example after which all is compiled anew
   output   {text: least number of times that the output of the tests has it}
   page     the page whose line suites='NAME|...' lists exactly these tests
   served   {"name": of a transport, "tests": that say that it served some run, and all pools whose devices are host devices}
@@ -95,7 +96,7 @@ def check_changes(example, tree, added, lines):
         sys.exit(f"expected {most} new lines in files that exist, received {changed}")
 
 
-def configure(tree, build, cmake, old):
+def configure(tree, build, cmake, old, spec):
     """With the generator and the compilers of the build that runs this test."""
     cache = (old / "CMakeCache.txt").read_text()
     def cached(name):
@@ -104,6 +105,8 @@ def configure(tree, build, cmake, old):
     names = ["CMAKE_BUILD_TYPE", "CMAKE_C_COMPILER", "CMAKE_CXX_COMPILER", "CMAKE_C_COMPILER_LAUNCHER", "CMAKE_CXX_COMPILER_LAUNCHER",
              "MUSTER_CMOCKA_STAND_IN"]
     options = [f"-D{name}={cached(name)}" for name in names if cached(name)]
+    if "optimisation" in spec:
+        options += [f"-DCMAKE_{language}_FLAGS_{cached('CMAKE_BUILD_TYPE').upper()}={spec['optimisation']}" for language in ("C", "CXX")]
     run(cmake, "-S", tree, "-B", build, "-G", cached("CMAKE_GENERATOR"), "-DMUSTER_BUILD_SAMPLES=OFF", "-DMUSTER_BUILD_BENCH=OFF", *options,
         cwd=tree)
 
@@ -159,7 +162,7 @@ def main():
     git(tree, "add", "-A", "-f")
     git(tree, "commit", "-qm", "before")
     check_changes(example.name, tree, apply(example, tree, spec["lines"]), spec["lines"])
-    configure(tree, build, cmake, old)
+    configure(tree, build, cmake, old, spec)
     run(cmake, "--build", build, "--parallel", "2", "--target", *spec["targets"], cwd=tree)
     run_tests(build, cmake.parent / "ctest", spec)
     shutil.rmtree(work)

@@ -317,9 +317,9 @@ static void every_symbol_may_fail_in_every_way(void **state) {
     apart_run_all(&counting, ways, sizeof *ways, 2);
     assert_int_equal(failed_cases, 0);
 #ifdef MUSTER_TEST_SANITIZED
-    const int sample = test_is_full() ? 1 : 8;
+    const int sample = test_is_full() ? 1 : 24;
 #else
-    const int sample = test_is_full() || only ? 1 : 3;
+    const int sample = test_is_full() || only ? 1 : 9;
 #endif
     for (int i = 0; i < SYMBOLS; i++)
         if (!only || strcmp(only, symbols[i]) == 0) add_symbol(i, sample);

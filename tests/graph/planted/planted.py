@@ -90,26 +90,31 @@ def compile_file(source, build, work, file, text):
     return theirs, ours
 
 
-def link_suite(build, work, target, theirs=None, ours=None):
-    """The program of a suite, linked here."""
-    program = work / target
-    command = last_command(build, target)
-    found = re.search(r" -o (\S*" + re.escape(target) + r")(?= )", command)
+def link_suite(build, work, suite, theirs=None, ours=None):
+    """The program that holds a suite, linked here; returns a link by which it runs that suite alone (tests/programs.cmake)."""
+    name = suite["program"]
+    program, alone = work / name, work / suite["test"]
+    command = last_command(build, name)
+    found = re.search(r" -o (\S*" + re.escape(name) + r")(?= )", command)
     if not found or (theirs and f" {theirs} " not in command):
-        fail(f"{target}: expected a link of {theirs}, received {command[:300]}")
+        fail(f"{name}: expected a link of {theirs}, received {command[:300]}")
     command = command.replace(found.group(0), f" -o {shlex.quote(str(program))}")
     run(command.replace(f" {theirs} ", f" {shlex.quote(str(ours))} ") if theirs else command, build)
-    return program
+    if alone != program:
+        alone.unlink(missing_ok=True)
+        alone.symlink_to(program)
+    return alone
 
 
 def suites_find(build, names):
-    """By name: the target, and the environment that ctest gives."""
+    """By name: the test, the program that holds it, and the environment that ctest gives."""
     listed = json.loads(subprocess.run(["ctest", "--show-only=json-v1"], cwd=build, text=True, stdout=subprocess.PIPE, check=True).stdout)
     suites = {}
     for test in listed["tests"]:
         if test["name"] in names:
             pairs = next((p["value"] for p in test.get("properties", []) if p["name"] == "ENVIRONMENT"), [])
-            suites[test["name"]] = {"target": pathlib.Path(test["command"][0]).name, "environment": dict(pair.split("=", 1) for pair in pairs)}
+            command = pathlib.Path(test["command"][0])
+            suites[test["name"]] = {"test": command.name, "program": command.resolve().name, "environment": dict(pair.split("=", 1) for pair in pairs)}
     missing = sorted(set(names) - set(suites))
     if missing:
         fail(f"expected the suites {', '.join(missing)} in {build}, found none of these names")
@@ -128,7 +133,7 @@ def passes(program, suite, seconds):
 
 
 def finds(build, work, suite, theirs, ours):
-    return not passes(link_suite(build, work, suite["target"], theirs, ours), suite, SLACK + 10 * suite["seconds"])
+    return not passes(link_suite(build, work, suite, theirs, ours), suite, SLACK + 10 * suite["seconds"])
 
 
 def main():
@@ -145,7 +150,7 @@ def main():
     suites = suites_find(build, {name for fault in faults for name in fault["suites"]})
     for name, suite in suites.items():
         begin = time.monotonic()
-        if not passes(link_suite(build, work, suite["target"]), suite, 3600):
+        if not passes(link_suite(build, work, suite), suite, 3600):
             fail(f"{name}: expected it to pass without a fault, received a failure")
         suite["seconds"] = time.monotonic() - begin
     missed = 0
