@@ -29,7 +29,8 @@ enum {
     ALL_CASES = 9 * 4 * (EACH_COUNT * 9 + 1),
     SMALLER_CASES = 9 * 4 * (EACH_COUNT * 7 + 1), /* up to 1000 elements */
     LARGE_CASES = 9 * 4 * EACH_COUNT,             /* of 65537 elements */
-    /* one of so many: no divisors of what the fields of a case repeat by, such as 7 counts, 4 algorithms, 2 places */
+    /* one of so many: no divisors of what the fields of a case repeat by, such as 7 counts, 4
+     * algorithms, 2 places */
     SAMPLE = 11,
     LARGE_SAMPLE = 29,
     /* the ranks besides the first (0 to 8, in all 36) as roots of reduce, broadcast, gather,
