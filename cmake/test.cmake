@@ -1,7 +1,7 @@
-# The rules of every test: how long it may take, how it skips itself, and whether builds with a sanitizer leave it out.
+# The rules of every test: how long it may take, how it skips itself, and whether this build leaves it out.
 #
 #   tests/times.txt      the seconds that each suite takes on two quiet cores
-#   tests/left_out.txt   the suites that builds with a sanitizer leave out, and why
+#   tests/left_out.txt   the suites that builds with a sanitizer, or all builds, leave out, and why
 set(MUSTER_TEST_LISTS ${PROJECT_SOURCE_DIR}/tests)
 set_property(DIRECTORY ${PROJECT_SOURCE_DIR} APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${MUSTER_TEST_LISTS}/left_out.txt ${MUSTER_TEST_LISTS}/times.txt)
 
@@ -12,10 +12,14 @@ endif()
 
 # The suites that this build leaves out but with MUSTER_TEST_FULL=1, as one regular expression.
 set(MUSTER_LEFT_OUT "^$")
-if(MUSTER_SANITIZE AND NOT MUSTER_TEST_FULL)
-  file(STRINGS ${MUSTER_TEST_LISTS}/left_out.txt lines REGEX "^full ")
+if(NOT MUSTER_TEST_FULL)
+  set(kinds "long")
+  if(MUSTER_SANITIZE)
+    set(kinds "(long|full)")
+  endif()
+  file(STRINGS ${MUSTER_TEST_LISTS}/left_out.txt lines REGEX "^${kinds} ")
   foreach(line IN LISTS lines)
-    string(REGEX REPLACE "^full +([^ ]+) .*$" "\\1" pattern "${line}")
+    string(REGEX REPLACE "^[a-z]+ +([^ ]+) .*$" "\\1" pattern "${line}")
     string(REPLACE "." "[.]" pattern "${pattern}")
     string(REPLACE "*" ".*" pattern "${pattern}")
     string(APPEND MUSTER_LEFT_OUT "|^${pattern}$")

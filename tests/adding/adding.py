@@ -3,7 +3,8 @@
 
 EXAMPLE holds `files`, which are new in the tree, and example.json:
   lines    [file, prefix of a line, new line, "before" (else after)]: the only changes of files that exist
-  targets  what is built; tests: the tests that run, each of which must exist and pass
+  targets  what is built; tests: the tests that run with MUSTER_TEST_FULL=1, each of which must exist and pass
+  sample   those of the tests that run otherwise, and sample_targets what is built for them; all, where they are missing
   environment  {name: value} for the tests, if they need any
   optimisation  the options of the compiler in place of those of the build, for an example after which all is compiled anew
   output   {text: least number of times that the output of the tests has it}
@@ -132,6 +133,17 @@ def check_page(source, spec):
         sys.exit(f"{spec['page']}: suites: expected {sorted(spec['tests'])}, received {listed}")
 
 
+def take_sample(spec):
+    """Leaves in spec the tests and the targets of this run."""
+    unknown = sorted(set(spec.get("sample", [])) - set(spec["tests"]))
+    if unknown:
+        sys.exit(f"sample: expected some of the tests, received {unknown}")
+    if os.environ.get("MUSTER_TEST_FULL") != "1" and "sample" in spec:
+        spec["tests"], spec["targets"] = spec["sample"], spec.get("sample_targets", spec["targets"])
+        if "served" in spec:
+            spec["served"]["tests"] = [name for name in spec["served"]["tests"] if name in spec["tests"]]
+
+
 def run_tests(build, ctest, spec):
     pattern = "^(" + "|".join(re.escape(name) for name in spec["tests"]) + ")$"
     output = run(ctest, "--test-dir", build, "-R", pattern, "-V", "-j", "2", cwd=build, environment=spec.get("environment"))
@@ -151,6 +163,7 @@ def main():
     spec = json.loads((example / "example.json").read_text())
     if "page" in spec:
         check_page(source, spec)
+    take_sample(spec)
     work = pathlib.Path(os.getcwd()) / f"adding_{example.name}"
     shutil.rmtree(work, ignore_errors=True)
     # The build lies in the tree as that of the project does, so that ccache finds what the project has compiled.
