@@ -160,8 +160,8 @@ static void run_world(int32_t number) {
 }
 
 static int32_t worlds(void) {
-    if (!faults_whole()) return 150;
-    return test_is_full() ? 5000 : 500;
+    if (!faults_whole()) return 100;
+    return test_is_full() ? 5000 : 200;
 }
 
 static void random_runs_end_and_are_right(void **unused) {

@@ -1,14 +1,14 @@
 /* Lives of a small program in which foreign calls fail by chance, each seed another way: whatever
  * fails is told, nothing hangs, nothing is left, no result is wrong, and after some of them a life
- * without failures is right. Release runs 600 of them, the sanitizers 60, and all builds 6000 with
+ * without failures is right. Release runs 200 of them, the sanitizers 40, and all builds 6000 with
  * MUSTER_TEST_FULL=1. MUSTER_SEED=n begins at another seed. */
 #include "base_seed.h"
 #include "cuda_program.h"
 
 #ifdef MUSTER_TEST_SANITIZED
-enum { SEEDS = 60 };
+enum { SEEDS = 40 };
 #else
-enum { SEEDS = 600 };
+enum { SEEDS = 200 };
 #endif
 enum { FULL_SEEDS = 6000, PIECE = 20, SECONDS = 200 };
 #define PATIENT_NS 30000000000LL
