@@ -6,6 +6,8 @@
 
 #include "memory_impl.h"
 
+#include <stdatomic.h>
+#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -27,14 +29,18 @@ static inline const char *test_process_words(const char *text) {
     return NULL;
 }
 
-/* A message as one process writes it, without process and host. The result is valid until the
- * thread calls again. */
+/* A message as one process writes it, without process and host. The result is valid until 16 more
+ * calls. The texts are not thread-local: every file that includes this one has its own, and they
+ * would fill the small stacks of some tests, where the C library puts what is thread-local. */
 static inline const char *test_plain(const char *message) {
-    static _Thread_local char plain[2 * MST_MESSAGE_SIZE];
+    enum { TEXTS = 16 };
+    static char texts[TEXTS][2 * MST_MESSAGE_SIZE];
+    static _Atomic uint32_t calls;
     const char *asked = getenv("MUSTER_TEST_PROCESSES");
     size_t count = 0;
     if (!asked || !*asked) return message;
-    while (*message && count + 1 < sizeof plain) {
+    char *plain = texts[atomic_fetch_add_explicit(&calls, 1, memory_order_relaxed) % TEXTS];
+    while (*message && count + 1 < sizeof texts[0]) {
         const char *after = test_process_words(message);
         if (after)
             message = after;
