@@ -120,7 +120,8 @@ static void test_every_transport_takes_the_steps_of_plain_loops(void **state) {
     static const int32_t mixed[][2] = {{0, 1}, {0, 2}, {2, 1}, {1, 3}};
     int64_t run = 0, pools = 0, paired_steps = 0;
     for (int32_t g = 0; g < RANKS + 4; g++) {
-        if (on_gpus() && g != 0 && g != 1 && g != 2 && g != RANKS - 1) continue;
+        const bool few_ranks = on_gpus() || (SLOW_BUILD && !test_is_full());
+        if (few_ranks && g > 2 && g != RANKS - 1 && (on_gpus() || g < RANKS)) continue;
         const int32_t host = g < RANKS ? g + 1 : mixed[g - RANKS][0], discrete = g < RANKS ? 0 : mixed[g - RANKS][1];
         collectives_pool pool;
         collectives_open(&pool, host, discrete);
