@@ -1658,6 +1658,117 @@ static inline muster_expr *muster_expr_convolution_transpose_at(const char *wher
     muster_expr_convolution_transpose_at(MUSTER_HERE, a0, a1, a2, (muster_convolution_transpose_attributes){0, __VA_ARGS__})
 #endif
 
+/* layer_norm: (x - mean) / sqrt(variance + epsilon) over the axes from `axis` on, times scale, plus
+ * bias, which have the shape of these axes and may be missing. */
+static inline muster_expr *muster_expr_layer_norm_at(const char *where, muster_expr *x, muster_expr *scale, muster_expr *bias, int64_t axis, double epsilon) {
+    muster_expr *result;
+    muster_attribute list[3];
+    memset(list, 0, sizeof list);
+    list[0].name = "axis";
+    list[0].integer = axis;
+    list[1].name = "epsilon";
+    list[1].number = epsilon;
+    muster_expr *inputs[3];
+    inputs[0] = x;
+    inputs[1] = scale;
+    inputs[2] = bias;
+    (void)muster_expr_apply(muster_expr_graph(x), "layer_norm", inputs, !scale ? 1 : !bias ? 2 : 3, list, where, &result);
+    return result;
+}
+#define muster_expr_layer_norm(...) muster_expr_layer_norm_at(MUSTER_HERE, __VA_ARGS__)
+
+/* rms_norm: x / sqrt(mean(x x) + epsilon) over the axes from `axis` on, times scale, which has the
+ * shape of these axes and may be missing. */
+static inline muster_expr *muster_expr_rms_norm_at(const char *where, muster_expr *x, muster_expr *scale, int64_t axis, double epsilon) {
+    muster_expr *result;
+    muster_attribute list[3];
+    memset(list, 0, sizeof list);
+    list[0].name = "axis";
+    list[0].integer = axis;
+    list[1].name = "epsilon";
+    list[1].number = epsilon;
+    muster_expr *inputs[2];
+    inputs[0] = x;
+    inputs[1] = scale;
+    (void)muster_expr_apply(muster_expr_graph(x), "rms_norm", inputs, !scale ? 1 : 2, list, where, &result);
+    return result;
+}
+#define muster_expr_rms_norm(...) muster_expr_rms_norm_at(MUSTER_HERE, __VA_ARGS__)
+
+/* group_norm: (x - mean) / sqrt(variance + epsilon) for each row and each of `groups` groups of the
+ * channels of x (n, c, ...), times scale (c), plus bias (c), which may be missing. */
+typedef struct muster_group_norm_attributes {
+    int32_t reserved; /* 0 */
+    int64_t groups;
+} muster_group_norm_attributes;
+static inline muster_expr *muster_expr_group_norm_at(const char *where, muster_expr *x, muster_expr *scale, muster_expr *bias, double epsilon, muster_group_norm_attributes attributes) {
+    muster_expr *result;
+    muster_attribute list[3];
+    memset(list, 0, sizeof list);
+    list[0].name = "groups";
+    list[0].integer = attributes.groups;
+    list[1].name = "epsilon";
+    list[1].number = epsilon;
+    muster_expr *inputs[3];
+    inputs[0] = x;
+    inputs[1] = scale;
+    inputs[2] = bias;
+    (void)muster_expr_apply(muster_expr_graph(x), "group_norm", inputs, !scale ? 1 : !bias ? 2 : 3, list, where, &result);
+    return result;
+}
+#ifndef __cplusplus
+#define muster_expr_group_norm(...) muster_expr_group_norm_(__VA_ARGS__, )
+#define muster_expr_group_norm_(a0, a1, a2, a3, ...) \
+    muster_expr_group_norm_at(MUSTER_HERE, a0, a1, a2, a3, (muster_group_norm_attributes){0, __VA_ARGS__})
+#endif
+
+/* instance_norm: (x - mean) / sqrt(variance + epsilon) for each row and each channel of x (n, c,
+ * ...), times scale (c), plus bias (c), which may be missing. */
+static inline muster_expr *muster_expr_instance_norm_at(const char *where, muster_expr *x, muster_expr *scale, muster_expr *bias, double epsilon) {
+    muster_expr *result;
+    muster_attribute list[2];
+    memset(list, 0, sizeof list);
+    list[0].name = "epsilon";
+    list[0].number = epsilon;
+    muster_expr *inputs[3];
+    inputs[0] = x;
+    inputs[1] = scale;
+    inputs[2] = bias;
+    (void)muster_expr_apply(muster_expr_graph(x), "instance_norm", inputs, !scale ? 1 : !bias ? 2 : 3, list, where, &result);
+    return result;
+}
+#define muster_expr_instance_norm(...) muster_expr_instance_norm_at(MUSTER_HERE, __VA_ARGS__)
+
+/* local_response_norm: x / (k + alpha / size s) ** beta, where s is the sum of the squares of
+ * `size` channels of x (n, c, ...): this one, size / 2 before it and (size - 1) / 2 behind it, as
+ * far as they exist. */
+typedef struct muster_local_response_norm_attributes {
+    int32_t reserved; /* 0 */
+    int64_t size;
+} muster_local_response_norm_attributes;
+static inline muster_expr *muster_expr_local_response_norm_at(const char *where, muster_expr *x, double alpha, double beta, double k, muster_local_response_norm_attributes attributes) {
+    muster_expr *result;
+    muster_attribute list[5];
+    memset(list, 0, sizeof list);
+    list[0].name = "size";
+    list[0].integer = attributes.size;
+    list[1].name = "alpha";
+    list[1].number = alpha;
+    list[2].name = "beta";
+    list[2].number = beta;
+    list[3].name = "k";
+    list[3].number = k;
+    muster_expr *inputs[1];
+    inputs[0] = x;
+    (void)muster_expr_apply(muster_expr_graph(x), "local_response_norm", inputs, 1, list, where, &result);
+    return result;
+}
+#ifndef __cplusplus
+#define muster_expr_local_response_norm(...) muster_expr_local_response_norm_(__VA_ARGS__, )
+#define muster_expr_local_response_norm_(a0, a1, a2, a3, ...) \
+    muster_expr_local_response_norm_at(MUSTER_HERE, a0, a1, a2, a3, (muster_local_response_norm_attributes){0, __VA_ARGS__})
+#endif
+
 /* reshape: the elements of x in another shape. */
 static inline muster_expr *muster_expr_reshape_at(const char *where, muster_expr *x, int32_t shape_count, const int64_t *shape) {
     muster_expr *result;

@@ -109,6 +109,15 @@ def log_softmax(x, axis=None):
     return np.log(softmax(x, axis))
 def row_losses(logits, labels):
     return -np.take_along_axis(log_softmax(logits, -1), labels[..., None], -1)[..., 0]
+def standard(x, axes, epsilon=1e-5):
+    return (x - x.mean(axes, keepdims=True)) / np.sqrt(x.var(axes, keepdims=True) + epsilon)
+def over_root_mean_square(x, axes, epsilon=1e-5):
+    return x / np.sqrt((x * x).mean(axes, keepdims=True) + epsilon)
+def over_neighbours(x, size, alpha, beta, k):
+    sums = np.zeros_like(x)
+    for c in range(x.shape[1]):
+        sums[:, c] = (x[:, max(0, c - size // 2):c + (size - 1) // 2 + 1] ** 2).sum(1)
+    return x / (k + alpha / size * sums) ** beta
 def largest(x, k):
     return -np.sort(-x.astype(np.int64 if x.dtype != np.float64 else np.float64), -1)[..., :k]
 
@@ -324,6 +333,23 @@ case(NUMBERS, "add_along_axis(x, g, 4, 1)", lambda x, g: added_along(x, g, 4, 1)
 case(NUMBERS, "add_along_axis(x, g, 5, 0)", lambda x, g: added_along(x, g, 5, 0))
 case(["f32"], "one_hot(i, 4, DTYPE)", lambda i: np.eye(4)[i])
 case(["i8"], "one_hot(labels, 3, DTYPE)", lambda labels: np.eye(3)[labels], result="i8")
+
+# normalisation
+case(FLOATS, "layer_norm(x)", lambda x: standard(x, -1), loose=8)
+case(FLOATS, "layer_norm(x, v, v, epsilon=0.25)", lambda x, v: standard(x, -1, .25) * v + v, loose=8)
+case(FLOATS, "layer_norm(t, r, axis=1)", lambda t, r: standard(t, (1, 2)) * r, loose=8)
+case(SINGLES, "layer_norm(t, axis=-3, epsilon=0)", lambda t: standard(t, (0, 1, 2), 0), loose=8)
+case(FLOATS, "rms_norm(x, v)", lambda x, v: over_root_mean_square(x, -1) * v, loose=8)
+case(FLOATS, "rms_norm(t, axis=1, epsilon=2)", lambda t: over_root_mean_square(t, (1, 2), 2), loose=8)
+case(FLOATS, "group_norm(k, groups=2)", lambda k: standard(k.reshape(2, 2, 2, 2), (2, 3)).reshape(k.shape), loose=8)
+case(FLOATS, "group_norm(t, v, v, groups=1, epsilon=0.5)",
+     lambda t, v: standard(t, (1, 2), .5) * v[:, None] + v[:, None], loose=8)
+case(SINGLES, "group_norm(t, v, groups=3)", lambda t, v: standard(t, 2) * v[:, None], loose=8)
+case(FLOATS, "instance_norm(t)", lambda t: standard(t, 2), loose=8)
+case(FLOATS, "instance_norm(t, v, v, epsilon=0.5)", lambda t, v: standard(t, 2, .5) * v[:, None] + v[:, None], loose=8)
+case(FLOATS, "local_response_norm(k, size=3)", lambda k: over_neighbours(k, 3, 1e-4, .75, 1), loose=8)
+case(FLOATS, "local_response_norm(k, 2, 1.5, 0.5, 0.25)", lambda k: over_neighbours(k, 2, 1.5, .5, .25), loose=8)
+case(SINGLES, "local_response_norm(x, 9, 1)", lambda x: over_neighbours(x, 9, 1, .75, 1), loose=8)
 
 # losses
 case(SINGLES, "softmax_cross_entropy(x, labels)", lambda x, labels: row_losses(x, labels).sum(), loose=5)

@@ -42,6 +42,19 @@ static void wrong_arguments_are_refused(void **state) {
         {"elu(j)", MUSTER_UNSUPPORTED, "muster_expr_elu: x \"j\": expected f16, bf16, f32 or f64, received i64"},
         {"celu(n, 0)", MUSTER_INVALID_ARGUMENT, "muster_expr_celu: alpha: expected a number above 0, received 0"},
         {"huber(n, n, -1)", MUSTER_INVALID_ARGUMENT, "muster_expr_huber: delta: expected a number above 0, received -1"},
+        {"layer_norm(j)", MUSTER_UNSUPPORTED, "muster_expr_layer_norm: x \"j\": expected f16, bf16, f32 or f64, received i64"},
+        {"layer_norm(n, epsilon=-0.5)", MUSTER_INVALID_ARGUMENT,
+         "muster_expr_layer_norm: epsilon: expected a number from 0 on, received -0.5"},
+        {"layer_norm(n, n)", MUSTER_SHAPE_MISMATCH, "muster_expr_layer_norm: scale \"n\": expected"},
+        {"layer_norm(n, axis=2)", MUSTER_OUT_OF_RANGE, "muster_expr_layer_norm: axis: expected"},
+        {"layer_norm(n, axis=-3)", MUSTER_OUT_OF_RANGE, "muster_expr_layer_norm: axis: expected"},
+        {"rms_norm(n, epsilon=-1)", MUSTER_INVALID_ARGUMENT, "muster_expr_rms_norm: epsilon: expected a number from 0 on, received -1"},
+        {"group_norm(n)", MUSTER_OUT_OF_RANGE, "muster_expr_group_norm: groups: expected a number from 1 on, received 0"},
+        {"group_norm(n, groups=5)", MUSTER_SHAPE_MISMATCH, "muster_expr_group_norm: x \"n\": expected channels that 5 groups divide"},
+        {"group_norm(n, groups=1, epsilon=-1)", MUSTER_INVALID_ARGUMENT, "muster_expr_group_norm: epsilon: expected"},
+        {"instance_norm(n)", MUSTER_SHAPE_MISMATCH, "muster_expr_instance_norm: x \"n\": expected 3 to 8 axes (rows, channels, ...)"},
+        {"local_response_norm(n)", MUSTER_OUT_OF_RANGE,
+         "muster_expr_local_response_norm: size: expected a number of channels from 1 on, received 0"},
         {"hinge(n, j)", MUSTER_DTYPE_MISMATCH, "muster_expr_hinge: target \"j\": expected f32"},
         {"cross_entropy(n, j)", MUSTER_SHAPE_MISMATCH, "muster_expr_cross_entropy: labels \"j\": expected one label for each row of"},
         {"cross_entropy(x, x)", MUSTER_UNSUPPORTED, "muster_expr_cross_entropy: labels \"x\": expected u8, i32 or i64, received f32"},
@@ -101,7 +114,7 @@ static void wrong_arguments_are_refused(void **state) {
             fail_msg("%s: %s", rows[i].text, made ? "it is not refused" : muster_last_error());
         assert_ok(muster_graph_destroy(graph));
     }
-    assert_int_equal(refused, 45);
+    assert_int_equal(refused, 56);
 }
 
 /* ---- sizes that only a call knows ---- */

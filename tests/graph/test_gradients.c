@@ -164,6 +164,12 @@ static const gradient_case cases[] = {
     {"matmul", {"1223", "2132"}, .low = -2, .high = 2},
     {"dot", {"-", "23"}, .low = -2, .high = 2},
     {"inner", {"23", "43"}, .low = -2, .high = 2},
+    {"layer_norm", {"23", "3", "3"}, {NUMBER("epsilon", 0.1)}, .low = -2, .high = 2},
+    {"layer_norm", {"223", "23"}, {INTEGER("axis", 1)}, .low = -2, .high = 2},
+    {"rms_norm", {"23", "3"}, .low = -2, .high = 2},
+    {"group_norm", {"243", "4", "4"}, {INTEGER("groups", 2)}, .low = -2, .high = 2},
+    {"instance_norm", {"234", "3", "3"}, .low = -2, .high = 2},
+    {"local_response_norm", {"253"}, {INTEGER("size", 4), NUMBER("alpha", 2)}, .low = -2, .high = 2},
     {"convolution", {"1244", "2232", "2"}, {ENTRIES("stride", 2, 1), ENTRIES("padding", 1, 0, 0, 1)}, .low = -2, .high = 2},
     {"convolution", {"245", "422"}, {INTEGER("groups", 2), ENTRIES("dilation", 2), ENTRIES("padding", 1)}, .low = -2, .high = 2},
     {"convolution", {"1323", "3121"}, {INTEGER("groups", 3)}, .low = -2, .high = 2},
@@ -319,7 +325,7 @@ static void gradients_are_those_of_differences(void **state) {
         assert_true(of_case > 0);
         compared += of_case;
     }
-    assert_int_equal(compared, 1870);
+    assert_int_equal(compared, 2001);
 }
 
 static void second_gradients_are_those_of_differences(void **state) {

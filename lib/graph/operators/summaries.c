@@ -37,15 +37,10 @@ const mst_operator mst_operator_std = {MST_ANY_OPERATOR(std, "the square root of
                                        .expand = expand_std,
                                        .infer = mst_draft_composite};
 
-static muster_expr *converted(mst_draft *draft, muster_expr *x, muster_dtype dtype) {
-    if (x->type.dtype == dtype) return x;
-    return mst_apply(draft->graph, MST_OPERATOR_cast, &x, 1, (mst_graph_value[]){{.integer = dtype}});
-}
-
 /* The norm of all elements is computed in f64, which can hold the square of every f32. */
 static muster_expr *norm_of_all(mst_draft *draft) {
     const muster_dtype dtype = X->type.dtype;
-    return converted(draft, root(draft, E(sum_squares, converted(draft, X, mst_dtype_compute(dtype)))), dtype);
+    return mst_cast_to(root(draft, E(sum_squares, mst_cast_to(X, mst_dtype_compute(dtype)))), dtype);
 }
 
 static muster_expr *expand_norm(mst_draft *draft) {
