@@ -19,8 +19,8 @@ static muster_expr *epsilon_refused(mst_draft *draft, double epsilon) {
     return draft->graph->error;
 }
 
-/* (x - mean) / sqrt(mean of (x - mean) (x - mean) + epsilon), the means along the axes; not centred:
- * with 0 in place of the mean. */
+/* (x - mean) / sqrt(mean of (x - mean) (x - mean) + epsilon), the means along the axes; not
+ * centred: with 0 in place of the mean. */
 static muster_expr *normalised(muster_expr *x, const int64_t *axes, int32_t count, bool centred, double epsilon) {
     mst_graph *graph = x->graph;
     const mst_graph_value along[] = {{.list = axes, .count = count}, {.integer = 1}};
@@ -28,7 +28,8 @@ static muster_expr *normalised(muster_expr *x, const int64_t *axes, int32_t coun
     if (centred) x = MST_APPLY(graph, subtract, x, mst_apply(graph, MST_OPERATOR_mean, &x, 1, along));
     muster_expr *squares = MST_APPLY(graph, square, x), *variance = mst_apply(graph, MST_OPERATOR_mean, &squares, 1, along);
     if (mst_node_is_error(variance)) return variance;
-    return MST_APPLY(graph, multiply, x, MST_APPLY(graph, rsqrt, MST_APPLY(graph, add, variance, mst_number(graph, x->type.dtype, epsilon))));
+    return MST_APPLY(graph, multiply, x,
+                     MST_APPLY(graph, rsqrt, MST_APPLY(graph, add, variance, mst_number(graph, x->type.dtype, epsilon))));
 }
 
 /* y times operand 1 plus operand 2, as far as they are given, each of these dims. In the dtype of
@@ -114,8 +115,8 @@ static muster_expr *scaled_by_channel(mst_draft *draft, muster_expr *y) {
 static bool has_ndim(mst_draft *draft, int32_t least, int32_t most) {
     char received[MST_NODE_TEXT];
     if (X->type.ndim >= least && X->type.ndim <= most) return true;
-    (void)mst_draft_refuse(draft, MUSTER_SHAPE_MISMATCH, 0, "expected %d to %d axes (rows, channels, ...), received %s", (int)least, (int)most,
-                           mst_type_text(draft->graph, &X->type, received));
+    (void)mst_draft_refuse(draft, MUSTER_SHAPE_MISMATCH, 0, "expected %d to %d axes (rows, channels, ...), received %s", (int)least,
+                           (int)most, mst_type_text(draft->graph, &X->type, received));
     return false;
 }
 
@@ -146,9 +147,10 @@ static muster_expr *expand_group_norm(mst_draft *draft) {
 }
 
 const mst_operator mst_operator_group_norm = {
-    MST_ANY_OPERATOR(group_norm,
-                     "(x - mean) / sqrt(variance + epsilon) for each row and each of `groups` groups of the channels of x (n, c, ...), times "
-                     "scale (c), plus bias (c), which may be missing"),
+    MST_ANY_OPERATOR(
+        group_norm,
+        "(x - mean) / sqrt(variance + epsilon) for each row and each of `groups` groups of the channels of x (n, c, ...), times "
+        "scale (c), plus bias (c), which may be missing"),
     .operands = {"x", "scale", "bias"},
     .optional = 2,
     .attributes = {{"groups", MST_VALUE_INTEGER}, {"epsilon", MST_VALUE_NUMBER, .number = 1e-5}},
@@ -167,9 +169,10 @@ static muster_expr *expand_instance_norm(mst_draft *draft) {
 }
 
 const mst_operator mst_operator_instance_norm = {
-    MST_ANY_OPERATOR(instance_norm,
-                     "(x - mean) / sqrt(variance + epsilon) for each row and each channel of x (n, c, ...), times scale (c), plus bias (c), "
-                     "which may be missing"),
+    MST_ANY_OPERATOR(
+        instance_norm,
+        "(x - mean) / sqrt(variance + epsilon) for each row and each channel of x (n, c, ...), times scale (c), plus bias (c), "
+        "which may be missing"),
     .operands = {"x", "scale", "bias"},
     .optional = 2,
     .attributes = {{"epsilon", MST_VALUE_NUMBER, .number = 1e-5}},
@@ -212,14 +215,16 @@ static muster_expr *expand_local_response_norm(mst_draft *draft) {
         sum = sum ? E(add, sum, one) : one;
     }
     const muster_dtype dtype = wide(X->type.dtype);
-    muster_expr *base = E(add, E(multiply, sum, mst_number(graph, dtype, v[ALPHA].number / (double)size)), mst_number(graph, dtype, v[K].number));
+    muster_expr *base =
+        E(add, E(multiply, sum, mst_number(graph, dtype, v[ALPHA].number / (double)size)), mst_number(graph, dtype, v[K].number));
     return mst_cast_to(E(multiply, x, E(power, base, mst_number(graph, dtype, -v[BETA].number))), X->type.dtype);
 }
 
 const mst_operator mst_operator_local_response_norm = {
-    MST_ANY_OPERATOR(local_response_norm,
-                     "x / (k + alpha / size s) ** beta, where s is the sum of the squares of `size` channels of x (n, c, ...): this one, size "
-                     "/ 2 before it and (size - 1) / 2 behind it, as far as they exist"),
+    MST_ANY_OPERATOR(
+        local_response_norm,
+        "x / (k + alpha / size s) ** beta, where s is the sum of the squares of `size` channels of x (n, c, ...): this one, size "
+        "/ 2 before it and (size - 1) / 2 behind it, as far as they exist"),
     .operands = {"x"},
     .attributes = {{"size", MST_VALUE_INTEGER},
                    {"alpha", MST_VALUE_NUMBER, .number = 1e-4},
