@@ -11,6 +11,7 @@
 /* A number of the dtype of operand 0. */
 #define NUMBER(value) mst_number(draft->graph, X->type.dtype, (value))
 
+/* x in this dtype: itself, if it has that. */
 static inline muster_expr *mst_cast_to(muster_expr *x, muster_dtype dtype) {
     if (mst_node_is_error(x) || x->type.dtype == dtype) return x;
     return mst_apply(x->graph, MST_OPERATOR_cast, &x, 1, (mst_graph_value[]){{.integer = dtype}});

@@ -3,11 +3,7 @@
  * of their squares would be seen in the results. */
 #include "composite_private.h"
 
-#include <math.h>
-
 enum { CHANNELS = 1 };
-
-static muster_dtype wide(muster_dtype dtype) { return dtype == MUSTER_F16 || dtype == MUSTER_BF16 ? MUSTER_F32 : dtype; }
 
 static muster_expr *refused(mst_draft *draft, muster_status status, int32_t operand, const char *format, long long received) {
     (void)mst_draft_refuse(draft, status, operand, format, received);
@@ -69,36 +65,28 @@ static muster_expr *expand_last(mst_draft *draft, bool centred) {
         axes[d] = axis + d;
     }
     if (!parameters_fit(draft, &last)) return draft->graph->error;
-    return scaled(draft, normalised(mst_cast_to(X, wide(dtype)), axes, last.ndim, centred, epsilon), last.ndim, last.dims);
+    return scaled(draft, normalised(mst_cast_to(X, mst_dtype_compute(dtype)), axes, last.ndim, centred, epsilon), last.ndim, last.dims);
 }
 
 static muster_expr *expand_layer_norm(mst_draft *draft) { return expand_last(draft, true); }
 static muster_expr *expand_rms_norm(mst_draft *draft) { return expand_last(draft, false); }
 
-#define LAST_AXES \
-    {"axis", MST_VALUE_INTEGER, .number = -1}, { "epsilon", MST_VALUE_NUMBER, .number = 1e-5 }
+#define EPSILON \
+    { "epsilon", MST_VALUE_NUMBER, .number = 1e-5 }
+#define SCALE_AND_BIAS .operands = {"x", "scale", "bias"}, .optional = 2
+#define NORM(expanding) .dtypes = MST_FLOAT_DTYPES, .expand = expanding, .infer = mst_draft_composite
 
 const mst_operator mst_operator_layer_norm = {
     MST_ANY_OPERATOR(layer_norm,
                      "(x - mean) / sqrt(variance + epsilon) over the axes from `axis` on, times scale, plus bias, which have the shape of "
                      "these axes and may be missing"),
-    .operands = {"x", "scale", "bias"},
-    .optional = 2,
-    .attributes = {LAST_AXES},
-    .dtypes = MST_FLOAT_DTYPES,
-    .expand = expand_layer_norm,
-    .infer = mst_draft_composite};
+    SCALE_AND_BIAS, .attributes = {{"axis", MST_VALUE_INTEGER, .number = -1}, EPSILON}, NORM(expand_layer_norm)};
 
 const mst_operator mst_operator_rms_norm = {
     MST_ANY_OPERATOR(rms_norm,
                      "x / sqrt(mean(x x) + epsilon) over the axes from `axis` on, times scale, which has the shape of these axes and may "
                      "be missing"),
-    .operands = {"x", "scale"},
-    .optional = 1,
-    .attributes = {LAST_AXES},
-    .dtypes = MST_FLOAT_DTYPES,
-    .expand = expand_rms_norm,
-    .infer = mst_draft_composite};
+    .operands = {"x", "scale"}, .optional = 1, .attributes = {{"axis", MST_VALUE_INTEGER, .number = -1}, EPSILON}, NORM(expand_rms_norm)};
 
 /* ---- over the elements of channels ---- */
 
@@ -142,7 +130,7 @@ static muster_expr *expand_group_norm(mst_draft *draft) {
         dims[d + 1] = x->dims[d];
         axes[d - CHANNELS] = d + 1;
     }
-    muster_expr *in_groups = mst_reshape_to(mst_cast_to(X, wide(dtype)), x->ndim + 1, dims);
+    muster_expr *in_groups = mst_reshape_to(mst_cast_to(X, mst_dtype_compute(dtype)), x->ndim + 1, dims);
     return scaled_by_channel(draft, mst_reshape_to(normalised(in_groups, axes, x->ndim - CHANNELS, true, epsilon), x->ndim, x->dims));
 }
 
@@ -151,12 +139,7 @@ const mst_operator mst_operator_group_norm = {
         group_norm,
         "(x - mean) / sqrt(variance + epsilon) for each row and each of `groups` groups of the channels of x (n, c, ...), times "
         "scale (c), plus bias (c), which may be missing"),
-    .operands = {"x", "scale", "bias"},
-    .optional = 2,
-    .attributes = {{"groups", MST_VALUE_INTEGER}, {"epsilon", MST_VALUE_NUMBER, .number = 1e-5}},
-    .dtypes = MST_FLOAT_DTYPES,
-    .expand = expand_group_norm,
-    .infer = mst_draft_composite};
+    SCALE_AND_BIAS, .attributes = {{"groups", MST_VALUE_INTEGER}, EPSILON}, NORM(expand_group_norm)};
 
 static muster_expr *expand_instance_norm(mst_draft *draft) {
     muster_dtype dtype;
@@ -165,7 +148,7 @@ static muster_expr *expand_instance_norm(mst_draft *draft) {
     if (mst_draft_unify(draft, 0, &dtype) != MUSTER_OK || !has_ndim(draft, CHANNELS + 2, MUSTER_MAX_DIMS)) return draft->graph->error;
     if (!(epsilon >= 0)) return epsilon_refused(draft, epsilon);
     for (int32_t d = CHANNELS + 1; d < X->type.ndim; d++) axes[d - CHANNELS - 1] = d;
-    return scaled_by_channel(draft, normalised(mst_cast_to(X, wide(dtype)), axes, X->type.ndim - CHANNELS - 1, true, epsilon));
+    return scaled_by_channel(draft, normalised(mst_cast_to(X, mst_dtype_compute(dtype)), axes, X->type.ndim - CHANNELS - 1, true, epsilon));
 }
 
 const mst_operator mst_operator_instance_norm = {
@@ -173,12 +156,7 @@ const mst_operator mst_operator_instance_norm = {
         instance_norm,
         "(x - mean) / sqrt(variance + epsilon) for each row and each channel of x (n, c, ...), times scale (c), plus bias (c), "
         "which may be missing"),
-    .operands = {"x", "scale", "bias"},
-    .optional = 2,
-    .attributes = {{"epsilon", MST_VALUE_NUMBER, .number = 1e-5}},
-    .dtypes = MST_FLOAT_DTYPES,
-    .expand = expand_instance_norm,
-    .infer = mst_draft_composite};
+    SCALE_AND_BIAS, .attributes = {EPSILON}, NORM(expand_instance_norm)};
 
 /* ---- over neighbouring channels ---- */
 
@@ -207,14 +185,14 @@ static muster_expr *expand_local_response_norm(mst_draft *draft) {
     int64_t before[MUSTER_MAX_DIMS] = {0}, after[MUSTER_MAX_DIMS] = {0};
     before[CHANNELS] = size / 2 < channels ? size / 2 : channels - 1;
     after[CHANNELS] = (size - 1) / 2 < channels ? (size - 1) / 2 : channels - 1;
-    muster_expr *x = mst_cast_to(X, wide(X->type.dtype)), *padded = E(square, x), *sum = NULL;
+    muster_expr *x = mst_cast_to(X, mst_dtype_compute(X->type.dtype)), *padded = E(square, x), *sum = NULL;
     padded = mst_apply(graph, MST_OPERATOR_pad, &padded, 1,
                        (mst_graph_value[]){{.list = before, .count = X->type.ndim}, {.list = after, .count = X->type.ndim}});
     for (int64_t by = 0; by <= before[CHANNELS] + after[CHANNELS]; by++) {
         muster_expr *one = shifted(padded, by, channels);
         sum = sum ? E(add, sum, one) : one;
     }
-    const muster_dtype dtype = wide(X->type.dtype);
+    const muster_dtype dtype = mst_dtype_compute(X->type.dtype);
     muster_expr *base =
         E(add, E(multiply, sum, mst_number(graph, dtype, v[ALPHA].number / (double)size)), mst_number(graph, dtype, v[K].number));
     return mst_cast_to(E(multiply, x, E(power, base, mst_number(graph, dtype, -v[BETA].number))), X->type.dtype);
