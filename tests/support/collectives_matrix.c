@@ -123,7 +123,7 @@ matrix_case *case_all(int64_t *count) { return enumerate(1, false, count); }
 
 /* ---- pairs ---- */
 
-enum { VALUES = 128, SOME = 1 << 15 };
+enum { VALUES = 128, FIRST_CASES = 1 << 15 };
 typedef struct pairs {
     bool open[VALUES][VALUES]; /* occur in some case, and in no chosen one yet */
     int64_t left;
@@ -177,7 +177,7 @@ matrix_case *case_pairwise(uint64_t seed, bool light, int64_t *count) {
     for (int64_t i = 0; i < all; i++) set_open(&p, &cases[i], true);
     int64_t chosen = 0; /* at the front */
     for (int least = FIELDS * (FIELDS - 1) / 2; p.left > 0; least = least > 4 ? least * 3 / 4 : least - 1) {
-        const int64_t end = least > 1 && all > SOME ? SOME : all; /* all of them have what is rare */
+        const int64_t end = least > 1 && all > FIRST_CASES ? FIRST_CASES : all; /* what is rare may lie behind these */
         for (int64_t i = chosen; i < end; i++) {
             if (count_open(&p, &cases[i]) < least) continue;
             matrix_case taken = cases[i];
