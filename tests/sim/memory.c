@@ -29,11 +29,14 @@ typedef struct sim_heap {
 
 static sim_heap heaps[SIM_DEVICES];
 static atomic_ullong allocations;            /* of the process */
-static uint64_t range_start, alias_distance; /* 0: not reserved yet */
+static uint64_t alias_distance;
+static _Atomic uint64_t reserved_start; /* 0: not reserved yet; one thread may ask while another reserves */
 static int garbage_file;
 static pthread_once_t reserved = PTHREAD_ONCE_INIT;
 
-static uint64_t device_start(int device) { return range_start + (uint64_t)device * device_stride; }
+static uint64_t range_start(void) { return atomic_load_explicit(&reserved_start, memory_order_acquire); }
+
+static uint64_t device_start(int device) { return range_start() + (uint64_t)device * device_stride; }
 static void *alias_of(uint64_t address) { return (void *)(uintptr_t)(address + alias_distance); }
 
 static void give_up(const char *what) {
@@ -61,7 +64,7 @@ static void reserve(void) {
     munmap(garbage, garbage_bytes);
     for (int i = 0; i < SIM_DEVICES; i++) pthread_rwlock_init(&heaps[i].lock, NULL);
     alias_distance = bytes;
-    range_start = (uint64_t)(uintptr_t)range;
+    atomic_store_explicit(&reserved_start, (uint64_t)(uintptr_t)range, memory_order_release);
 }
 
 /* By the system call: the sanitizers need not know. */
@@ -83,18 +86,18 @@ uint64_t sim_memory_unalias(const void *alias) {
     return sim_memory_is_device_range(address) ? address : 0;
 }
 
-bool sim_memory_is_device_range(uint64_t address) { return range_start && address - range_start < device_stride * SIM_DEVICES; }
+bool sim_memory_is_device_range(uint64_t address) { return range_start() && address - range_start() < device_stride * SIM_DEVICES; }
 
 /* The bytes are garbage again: whole pages by forgetting what was written. */
 static void forget(uint64_t address, size_t bytes) {
     uint64_t end = address + bytes, first = (address + PAGE - 1) / PAGE * PAGE, last = end / PAGE * PAGE;
     if (first >= last) {
-        write_garbage(alias_of(address), address - range_start, bytes);
+        write_garbage(alias_of(address), address - range_start(), bytes);
         return;
     }
-    write_garbage(alias_of(address), address - range_start, first - address);
+    write_garbage(alias_of(address), address - range_start(), first - address);
     if (madvise(alias_of(first), last - first, MADV_DONTNEED) != 0) give_up("freeing device memory");
-    write_garbage(alias_of(last), last - range_start, end - last);
+    write_garbage(alias_of(last), last - range_start(), end - last);
 }
 
 UNSEEN static void write_fence(const sim_block *block) {
@@ -141,13 +144,13 @@ static sim_block *find_in(sim_heap *heap, uint64_t address, size_t bytes) {
 
 sim_block *sim_memory_find(int device, uint64_t address, size_t bytes) {
     if (!sim_memory_is_device_range(address)) return NULL;
-    int owner = (int)((address - range_start) / device_stride);
+    int owner = (int)((address - range_start()) / device_stride);
     return device < 0 || device == owner ? find_in(&heaps[owner], address, bytes) : NULL;
 }
 
 int sim_memory_device(const void *address) {
     uint64_t number = (uint64_t)(uintptr_t)address;
-    return sim_memory_find(-1, number, 1) ? (int)((number - range_start) / device_stride) : -1;
+    return sim_memory_find(-1, number, 1) ? (int)((number - range_start()) / device_stride) : -1;
 }
 
 void *sim_memory_alias(int device, const void *address, size_t bytes) {
@@ -287,7 +290,7 @@ static void report_users(int device, const sim_block *block) {
 sim_result sim_memory_release(uint64_t address) {
     sim_block *block = sim_memory_find(-1, address, 1);
     if (!block || block->address != address) return SIM_INVALID_VALUE;
-    int device = (int)((address - range_start) / device_stride);
+    int device = (int)((address - range_start()) / device_stride);
     report_users(device, block);
     for (int i = 0; i < SIM_DEVICES; i++)
         if (sim_reaches(i, device)) sim_device_wait(i);
@@ -309,7 +312,7 @@ sim_result sim_memory_release(uint64_t address) {
 
 int sim_memory_release_all(int device) {
     sim_heap *heap = &heaps[device];
-    if (!range_start) return 0;
+    if (!range_start()) return 0;
     pthread_rwlock_wrlock(&heap->lock);
     int count = heap->count;
     for (int i = 0; i < count; i++) give_back(device, heap->blocks[i]);
@@ -322,7 +325,7 @@ int sim_memory_release_all(int device) {
 }
 
 uint64_t sim_memory_used(int device) {
-    if (!range_start) return 0;
+    if (!range_start()) return 0;
     pthread_rwlock_rdlock(&heaps[device].lock);
     uint64_t used = used_of(&heaps[device]);
     pthread_rwlock_unlock(&heaps[device].lock);
@@ -330,7 +333,7 @@ uint64_t sim_memory_used(int device) {
 }
 
 int sim_memory_count(int device) {
-    if (!range_start) return 0;
+    if (!range_start()) return 0;
     pthread_rwlock_rdlock(&heaps[device].lock);
     int count = heaps[device].count;
     pthread_rwlock_unlock(&heaps[device].lock);
