@@ -12,7 +12,7 @@ struct bench_chain {
 };
 
 #if defined(__x86_64__)
-#define EVERY_X86 __attribute__((target_clones("avx512f", "arch=haswell", "default")))
+#define EVERY_X86 __attribute__((target_clones("arch=x86-64-v4", "arch=x86-64-v3", "default")))
 #else
 #define EVERY_X86
 #endif

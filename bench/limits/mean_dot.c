@@ -18,9 +18,9 @@ struct bench_mean_dot {
 };
 
 #if defined(__x86_64__) && defined(__clang__) /* contracts by default */
-#define EVERY_X86 __attribute__((target_clones("avx512f", "arch=haswell", "default")))
+#define EVERY_X86 __attribute__((target_clones("arch=x86-64-v4", "arch=x86-64-v3", "default")))
 #elif defined(__x86_64__)
-#define EVERY_X86 __attribute__((target_clones("avx512f", "arch=haswell", "default"), optimize("O3", "fp-contract=fast")))
+#define EVERY_X86 __attribute__((target_clones("arch=x86-64-v4", "arch=x86-64-v3", "default"), optimize("O3", "fp-contract=fast")))
 #else
 #define EVERY_X86
 #endif
