@@ -20,7 +20,7 @@ import subprocess
 import sys
 import time
 
-LEAST = 12  # faults
+LEAST = 30  # faults
 SLACK = 30  # seconds
 
 
