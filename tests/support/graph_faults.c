@@ -21,12 +21,22 @@ static struct {
 } fault = {.rank = -1};
 static bool watches; /* during faults_call and faults_call_with */
 static int32_t entered[FAULT_RANKS], collectives[FAULT_EXCHANGES];
+static _Atomic int32_t writing[FAULT_RANKS]; /* exchanges entered when it last came to the moment to write */
 
 /* By few long sleeps, and without a measurement of the pace between them: a thread that uses the
  * time of its core counts as one that computes, which no deadline ends. */
 static void stand_still(const muster_worker *worker) {
     const int32_t most = (int32_t)(200 * test_pace());
     for (int32_t i = 0; i < most && !muster_worker_cancelled(worker); i++) nanosleep(&(struct timespec){0, 100 * MILLISECOND}, NULL);
+}
+
+/* NCCL on a rank that fails aborts the call, since the others may wait in NCCL for this rank. All
+ * have begun to write by then. */
+static void break_off(muster_worker *worker, muster_status status) {
+    for (int32_t r = 0; r < muster_worker_size(worker); r++)
+        while (r != fault.rank && atomic_load(&writing[r]) <= fault.exchange && !muster_worker_cancelled(worker))
+            nanosleep(&(struct timespec){0, MILLISECOND}, NULL);
+    mst_pool_abort(worker, status);
 }
 
 static bool strike(muster_worker *worker, muster_status *status) {
@@ -47,6 +57,7 @@ static bool strike(muster_worker *worker, muster_status *status) {
         return true;
     default:
         *status = mst_error(MUSTER_USER, "the cat sat on the keys");
+        if (fault.kind == BREAKS && on_gpus()) break_off(worker, *status);
         return true;
     }
 }
@@ -58,6 +69,7 @@ static bool hook(muster_worker *worker, int32_t collective, mst_rendezvous_momen
         if (rank == 0 && fault.rank < 0) collectives[entered[rank]] = collective;
         entered[rank]++;
     }
+    if (moment == MST_MOMENT_WRITES) atomic_store(&writing[rank], entered[rank]);
     const mst_rendezvous_moment its = fault.kind <= STAYS_AWAY   ? MST_MOMENT_ENTERS
                                       : fault.kind == FAILS_LATE ? MST_MOMENT_LEAVES
                                                                  : MST_MOMENT_WRITES;
@@ -76,6 +88,7 @@ int32_t faults_collective(int32_t exchange) { return collectives[exchange]; }
 
 static muster_status call_within(const fault_program *program, int64_t deadline_ns) {
     memset(entered, 0, sizeof entered);
+    for (int32_t r = 0; r < FAULT_RANKS; r++) atomic_store(&writing[r], 0);
     watches = true;
     const muster_status status = program->call(program->context, deadline_ns);
     watches = false;
