@@ -11,6 +11,7 @@
 #include "op_impl.h"
 #include "p2p/p2p_parameters_impl.h"
 #include "pool_impl.h"
+#include "pooling/pooling_impl.h"
 #include "reduction/reduction_parameters_private.h"
 #include "sim.h"
 
@@ -18,7 +19,7 @@
 #include <stdlib.h>
 
 /* One multiprocessor: at most 16 blocks in a launch, so that blocks go round their loops again. */
-enum { GRID = 16, ROWS = 2 * GRID + 3, KERNELS = 47, BARRIERS = 5 };
+enum { GRID = 16, ROWS = 2 * GRID + 3, KERNELS = 52, BARRIERS = 5 };
 /* Orders of the threads that each case is run in; FULL_SEEDS with MUSTER_TEST_FULL=1. */
 enum { SEEDS = 2, FULL_SEEDS = 40 };
 
@@ -222,6 +223,22 @@ static void convolutions(muster_worker *w) {
     mst_convolution_release(state);
 }
 
+static void pools(muster_worker *w) {
+    const mst_pooling pooling = {
+        .window = {.axes = 2, .size = {3, 2}, .stride = {2, 1}, .dilation = {1, 2}, .before = {1, 0}, .after = {0, 1}}, .divides = true};
+    muster_tensor x = floats(w, SHAPE(3, 2, 40, 41)), y = empty(w, MUSTER_F32, SHAPE(3, 2, 20, 40)),
+                  dx = empty(w, MUSTER_F32, SHAPE(3, 2, 40, 41));
+    assert_ok(mst_pooling_max(w, &pooling, &x, &y, "test"));
+    keep(w, y);
+    assert_ok(mst_pooling_max_gradient(w, &pooling, &x, &y, &dx, "test"));
+    assert_ok(mst_pooling_take(w, &pooling, &x, &dx, &y, "test"));
+    keep(w, dx);
+    assert_ok(mst_pooling_sum_gradient(w, &pooling, &y, &dx, "test"));
+    keep(w, y);
+    assert_ok(mst_pooling_sum(w, &pooling, &dx, &y, "test"));
+    keep(w, y);
+}
+
 static void sums_of_collectives(muster_worker *w) {
     enum { COUNT = 1030, INPUTS = 6 };
     static mst_code_kernel kernel = {.name = "mst_p2p_reduce"};
@@ -289,6 +306,7 @@ static const device_case cases[] = {
     {"softmax of rows", softmax_of_rows, {"mst_softmax_rows_blocks"}},
     {"ordered rows", ordered_rows, {NULL}},
     {"convolutions", convolutions, {NULL}},
+    {"pooling", pools, {NULL}},
     {"sums of collectives", sums_of_collectives, {NULL}},
     {"integers of collectives", integers_of_collectives, {NULL}},
     {"probe of peers", probe_of_peers, {NULL}},

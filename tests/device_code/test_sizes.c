@@ -16,6 +16,7 @@
 #include "one_hot/one_hot_parameters_private.h"
 #include "op_impl.h"
 #include "p2p/p2p_parameters_impl.h"
+#include "pooling/pooling_parameters_private.h"
 #include "random_uniform/random_parameters_private.h"
 #include "reduce/reduce_parameters_private.h"
 #include "reduction/reduction_parameters_private.h"
@@ -33,7 +34,7 @@
 #include <pthread.h>
 #include <sys/mman.h>
 
-enum { THREADS = 256, KERNELS = 47, REGIONS = 4 };
+enum { THREADS = 256, KERNELS = 52, REGIONS = 4 };
 static const int64_t two_31 = (int64_t)1 << 31, two_32 = (int64_t)1 << 32, region_bytes = (int64_t)48 << 30;
 /* Blocks of a launch: each thread then has up to 65 indices of 2^32. Long rows have a block
  * each. */
@@ -501,6 +502,57 @@ static void test_convolutions(void **state) {
     close_operands();
 }
 
+/* ---- pooling ---- */
+
+static mst_pooling_layout long_places(int64_t count) {
+    return (mst_pooling_layout){.shape = {1, 1, 1, 1, count}, .strides = {count, count, 0, 0, 1}};
+}
+
+/* Windows of two elements, of which the second is chosen, beside each other along one long axis:
+ * `count` is the number of elements of the result. */
+static void long_pooling(int32_t kind, const char *name, int64_t count) {
+    const bool of_x = kind == MST_POOLING_MAX_GRADIENT || kind == MST_POOLING_SUM_GRADIENT;
+    const chosen c = choose_elements(count);
+    const int64_t places = of_x ? count / 2 : count, extent = of_x ? count : 2 * count;
+    mst_pooling_parameters p = {.kind = kind, .dtype = MUSTER_F32, .x = long_places(extent), .y = long_places(places)};
+    for (int d = 0; d < MST_POOLING_AXES; d++) p.size[d] = p.stride[d] = p.dilation[d] = 1;
+    p.size[2] = p.stride[2] = 2;
+    p.z = p.x;
+    float *x = operand(0, extent * 4, kind == MST_POOLING_SUM_GRADIENT), *y = operand(1, places * 4, !of_x),
+          *z = operand(2, extent * 4, kind == MST_POOLING_MAX_GRADIENT);
+    p.at_x = (char *)x, p.at_y = (char *)y, p.at_z = (char *)z;
+    for (int i = 0; i < c.count; i++) {
+        const int64_t place = of_x ? c.at[i] / 2 : c.at[i];
+        if (of_x && place < places) y[place] = value_b(place);
+        if (kind == MST_POOLING_SUM_GRADIENT || 2 * place + 1 >= extent) continue;
+        x[2 * place] = -1, x[2 * place + 1] = value_a(place);
+        if (kind == MST_POOLING_TAKE) z[2 * place + 1] = value_b(place);
+    }
+    choose(name);
+    run_owners(&p, sizeof p, &c);
+    for (int i = 0; i < c.count; i++) {
+        const int64_t at = c.at[i], place = of_x ? at / 2 : at;
+        const bool odd = at % 2, none = of_x && place >= places; /* behind the last window */
+        if (kind == MST_POOLING_MAX) assert_value(at, value_a(place), y[at]);
+        if (kind == MST_POOLING_TAKE) assert_value(at, value_b(place), y[at]);
+        if (kind == MST_POOLING_SUM) assert_value(at, value_a(place) - 1, y[at]);
+        if (kind == MST_POOLING_MAX_GRADIENT) assert_value(at, odd && !none ? value_b(place) : 0, z[at]);
+        if (kind == MST_POOLING_SUM_GRADIENT) assert_value(at, none ? 0 : value_b(place), x[at]);
+    }
+    close_operands();
+}
+
+static void test_pooling(void **state) {
+    (void)state;
+    for (int i = 0; i < count_of_counts(); i++) {
+        long_pooling(MST_POOLING_MAX, "mst_pool_max", counts[i]);
+        long_pooling(MST_POOLING_TAKE, "mst_pool_take", counts[i]);
+        long_pooling(MST_POOLING_MAX_GRADIENT, "mst_pool_max_gradient", counts[i]);
+        long_pooling(MST_POOLING_SUM, "mst_pool_sum", counts[i]);
+        long_pooling(MST_POOLING_SUM_GRADIENT, "mst_pool_sum_gradient", counts[i]);
+    }
+}
+
 /* ---- sums of collectives ---- */
 static void test_sums_of_collectives(void **state) {
     (void)state;
@@ -895,6 +947,7 @@ int main(void) {
         cmocka_unit_test(test_scatter_add),
         cmocka_unit_test(test_indices),
         cmocka_unit_test(test_convolutions),
+        cmocka_unit_test(test_pooling),
         cmocka_unit_test(test_sums_of_collectives),
         cmocka_unit_test(test_reduction_by_threads),
         cmocka_unit_test(test_reduction_by_blocks),
