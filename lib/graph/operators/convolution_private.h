@@ -4,11 +4,11 @@
 
 #include "composite_private.h"
 #include "convolution/convolution_impl.h"
+#include "window_private.h"
 
 /* The attributes of all of them begin with these four; the fifth is that of the gradient of the
  * data, of the weights, or of the transposed convolution. */
 enum { STRIDE, PADDING, DILATION, GROUPS, EXTENTS, SIZE = EXTENTS, OUTPUT_PADDING = EXTENTS };
-enum { CHANNELS = 1, FIRST = 2 }; /* axes of x: images, channels, extents */
 
 /* The attributes of a node, but for the sizes of the window. */
 mst_convolution mst_convolution_of(const muster_expr *node);

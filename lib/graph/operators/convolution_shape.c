@@ -3,56 +3,23 @@
 
 /* ---- attributes ---- */
 
-/* The entries for `axes` axes. One entry is for all axes, none is `missing` for all. */
-static muster_status read_list(mst_draft *draft, int32_t attribute, int32_t axes, int64_t low, int64_t missing, int64_t *entries) {
-    const mst_graph_value *value = &draft->values[attribute];
-    const char *name = draft->op->attributes[attribute].name;
-    const int32_t most = attribute == PADDING ? 2 * axes : axes;
-    static const char *const counts[2][MST_WINDOW_AXES] = {{"0 or 1 entries", "0, 1 or 2 entries", "0, 1 or 3 entries"},
-                                                           {"0, 1 or 2 entries", "0, 1, 2 or 4 entries", "0, 1, 3 or 6 entries"}};
-    if (value->count > 1 && value->count != axes && value->count != most)
-        return mst_draft_refuse(draft, MUSTER_INVALID_ARGUMENT, -1, "%s: expected %s, received %d", name, counts[most > axes][axes - 1],
-                                (int)value->count);
-    for (int32_t i = 0; i < most; i++) {
-        entries[i] = value->count == 0 ? missing : value->list[value->count == 1 ? 0 : i % value->count];
-        if (entries[i] < low || entries[i] > INT32_MAX)
-            return mst_draft_refuse(draft, MUSTER_OUT_OF_RANGE, -1, "%s: expected numbers from %lld to 2^31 - 1, received %lld", name,
-                                    (long long)low, (long long)entries[i]);
-    }
-    return MUSTER_OK;
-}
-
-/* The entries stay as the attribute, so that equal convolutions are one node; none where all are
- * `missing`. */
-static muster_status keep_list(mst_draft *draft, int32_t attribute, int32_t count, int64_t missing, const int64_t *entries) {
-    int64_t *list = mst_arena_take(&draft->graph->arena, (size_t)count * sizeof *list);
-    bool all = true;
-    if (!list) return mst_draft_refuse(draft, MUSTER_OUT_OF_MEMORY, -1, "out of memory");
-    for (int32_t i = 0; i < count; i++) {
-        list[i] = entries[i];
-        all = all && entries[i] == missing;
-    }
-    draft->values[attribute] = (mst_graph_value){.list = list, .count = all ? 0 : count};
-    return MUSTER_OK;
-}
-
 /* All but the sizes of the window. */
 static muster_status read_attributes(mst_draft *draft, int32_t axes, mst_convolution *c) {
     mst_window *window = &c->window;
     int64_t padding[2 * MST_WINDOW_AXES];
     *c = (mst_convolution){.window = {.axes = axes}, .groups = draft->values[GROUPS].integer};
-    MUSTER_TRY(read_list(draft, STRIDE, axes, 1, 1, window->stride));
-    MUSTER_TRY(read_list(draft, PADDING, axes, 0, 0, padding));
-    MUSTER_TRY(read_list(draft, DILATION, axes, 1, 1, window->dilation));
+    MUSTER_TRY(mst_draft_window_list(draft, STRIDE, axes, false, 1, 1, window->stride));
+    MUSTER_TRY(mst_draft_window_list(draft, PADDING, axes, true, 0, 0, padding));
+    MUSTER_TRY(mst_draft_window_list(draft, DILATION, axes, false, 1, 1, window->dilation));
     if (c->groups < 0)
         return mst_draft_refuse(draft, MUSTER_OUT_OF_RANGE, -1, "groups: expected 0 or more, received %lld", (long long)c->groups);
     for (int32_t d = 0; d < axes; d++) {
         window->before[d] = padding[d];
         window->after[d] = padding[axes + d];
     }
-    MUSTER_TRY(keep_list(draft, STRIDE, axes, 1, window->stride));
-    MUSTER_TRY(keep_list(draft, PADDING, 2 * axes, 0, padding));
-    MUSTER_TRY(keep_list(draft, DILATION, axes, 1, window->dilation));
+    MUSTER_TRY(mst_draft_window_keep(draft, STRIDE, axes, 1, window->stride));
+    MUSTER_TRY(mst_draft_window_keep(draft, PADDING, 2 * axes, 0, padding));
+    MUSTER_TRY(mst_draft_window_keep(draft, DILATION, axes, 1, window->dilation));
     if (c->groups == 1) draft->values[GROUPS].integer = 0;
     if (c->groups == 0) c->groups = 1;
     return MUSTER_OK;
@@ -113,18 +80,6 @@ muster_status mst_draft_convolution(mst_draft *draft, bool transposed, mst_convo
     return check_bias(draft, *outputs);
 }
 
-/* Does the window stand once at each element, whatever their number? */
-static bool keeps_extent(const mst_window *window, int32_t d) {
-    return window->stride[d] == 1 && window->before[d] + window->after[d] == (window->size[d] - 1) * window->dilation[d];
-}
-
-static muster_status refuse_extent(mst_draft *draft, int32_t d) {
-    char received[MST_NODE_TEXT];
-    return mst_draft_refuse(draft, MUSTER_UNSUPPORTED, 0,
-                            "expected a known extent in axis %d, unless stride is 1 and padding leaves it as it is, received %s",
-                            (int)(FIRST + d), mst_type_text(draft->graph, &draft->inputs[0]->type, received));
-}
-
 muster_status mst_infer_convolution(mst_draft *draft) {
     mst_convolution c;
     char expected[MST_NODE_TEXT], received[MST_NODE_TEXT];
@@ -136,8 +91,8 @@ muster_status mst_infer_convolution(mst_draft *draft) {
     y->dims[CHANNELS] = outputs;
     for (int32_t d = 0; d < c.window.axes; d++) {
         const int64_t extent = mst_dim_constant(draft->graph, x->dims[FIRST + d]);
-        if (keeps_extent(&c.window, d)) continue;
-        if (extent < 0) return refuse_extent(draft, d);
+        if (mst_window_keeps_extent(&c.window, d)) continue;
+        if (extent < 0) return mst_draft_window_unknown(draft, d);
         const int64_t places = mst_window_places(&c.window, d, extent, false);
         if (places < 0) return mst_draft_refuse(draft, MUSTER_OVERFLOW, 0, "the extent of axis %d overflows", (int)(FIRST + d));
         if (places == 0)
@@ -155,15 +110,15 @@ muster_status mst_draft_transposed(mst_draft *draft, const mst_convolution *c, m
     const mst_window *w = &c->window;
     const mst_type *x = &draft->inputs[0]->type;
     int64_t added[MST_WINDOW_AXES], size = 0, span;
-    MUSTER_TRY(read_list(draft, OUTPUT_PADDING, w->axes, 0, 0, added));
+    MUSTER_TRY(mst_draft_window_list(draft, OUTPUT_PADDING, w->axes, false, 0, 0, added));
     for (int32_t d = 0; d < w->axes; d++) {
         const int64_t places = mst_dim_constant(draft->graph, x->dims[FIRST + d]);
         if (added[d] >= w->stride[d] && added[d] >= w->dilation[d])
             return mst_draft_refuse(draft, MUSTER_OUT_OF_RANGE, -1, "output_padding: expected less than stride or dilation, received %lld",
                                     (long long)added[d]);
         extra[d] = added[d] < w->stride[d] ? 0 : added[d] - (w->stride[d] - 1);
-        if (keeps_extent(w, d) && added[d] == 0) continue;
-        if (places < 0) return refuse_extent(draft, d);
+        if (mst_window_keeps_extent(w, d) && added[d] == 0) continue;
+        if (places < 0) return mst_draft_window_unknown(draft, d);
         const bool overflows = __builtin_mul_overflow(places - 1, w->stride[d], &size) ||
                                __builtin_mul_overflow(w->size[d] - 1, w->dilation[d], &span) ||
                                __builtin_add_overflow(size, span + 1 + added[d] - extra[d] - w->before[d] - w->after[d], &size);
