@@ -1658,6 +1658,159 @@ static inline muster_expr *muster_expr_convolution_transpose_at(const char *wher
     muster_expr_convolution_transpose_at(MUSTER_HERE, a0, a1, a2, (muster_convolution_transpose_attributes){0, __VA_ARGS__})
 #endif
 
+/* max_pool: the largest element under a window that slides over the last 1 to 3 axes of x (n, c,
+ * ...); of equals the first of the window has the gradient; size: of the window in each axis, or in
+ * all; stride: that of size if it is missing; padding: of each axis, or before and then behind
+ * each; ceil_mode: the last window may reach beyond the padding. */
+typedef struct muster_max_pool_attributes {
+    int32_t reserved; /* 0 */
+    int32_t stride_count;
+    const int64_t *stride;
+    int32_t padding_count;
+    const int64_t *padding;
+    int32_t dilation_count;
+    const int64_t *dilation;
+    int64_t ceil_mode;
+} muster_max_pool_attributes;
+static inline muster_expr *muster_expr_max_pool_at(const char *where, muster_expr *x, int32_t size_count, const int64_t *size, muster_max_pool_attributes attributes) {
+    muster_expr *result;
+    muster_attribute list[6];
+    memset(list, 0, sizeof list);
+    list[0].name = "size";
+    list[0].integers = size;
+    list[0].count = size_count;
+    list[1].name = "stride";
+    list[1].integers = attributes.stride;
+    list[1].count = attributes.stride_count;
+    list[2].name = "padding";
+    list[2].integers = attributes.padding;
+    list[2].count = attributes.padding_count;
+    list[3].name = "dilation";
+    list[3].integers = attributes.dilation;
+    list[3].count = attributes.dilation_count;
+    list[4].name = "ceil_mode";
+    list[4].integer = attributes.ceil_mode;
+    muster_expr *inputs[1];
+    inputs[0] = x;
+    (void)muster_expr_apply(muster_expr_graph(x), "max_pool", inputs, 1, list, where, &result);
+    return result;
+}
+#ifndef __cplusplus
+#define muster_expr_max_pool(...) muster_expr_max_pool_(__VA_ARGS__, )
+#define muster_expr_max_pool_(a0, a1, a2, ...) \
+    muster_expr_max_pool_at(MUSTER_HERE, a0, a1, a2, (muster_max_pool_attributes){0, __VA_ARGS__})
+#endif
+
+/* average_pool: the average of the elements under a window that slides over the last 1 to 3 axes of
+ * x (n, c, ...), padding counted as zeros unless exclude_padding is 1; size: of the window in each
+ * axis, or in all; stride: that of size if it is missing; padding: of each axis, or before and then
+ * behind each; ceil_mode: the last window may reach beyond the padding. */
+typedef struct muster_average_pool_attributes {
+    int32_t reserved; /* 0 */
+    int32_t stride_count;
+    const int64_t *stride;
+    int32_t padding_count;
+    const int64_t *padding;
+    int32_t dilation_count;
+    const int64_t *dilation;
+    int64_t ceil_mode;
+    int64_t exclude_padding;
+} muster_average_pool_attributes;
+static inline muster_expr *muster_expr_average_pool_at(const char *where, muster_expr *x, int32_t size_count, const int64_t *size, muster_average_pool_attributes attributes) {
+    muster_expr *result;
+    muster_attribute list[7];
+    memset(list, 0, sizeof list);
+    list[0].name = "size";
+    list[0].integers = size;
+    list[0].count = size_count;
+    list[1].name = "stride";
+    list[1].integers = attributes.stride;
+    list[1].count = attributes.stride_count;
+    list[2].name = "padding";
+    list[2].integers = attributes.padding;
+    list[2].count = attributes.padding_count;
+    list[3].name = "dilation";
+    list[3].integers = attributes.dilation;
+    list[3].count = attributes.dilation_count;
+    list[4].name = "ceil_mode";
+    list[4].integer = attributes.ceil_mode;
+    list[5].name = "exclude_padding";
+    list[5].integer = attributes.exclude_padding;
+    muster_expr *inputs[1];
+    inputs[0] = x;
+    (void)muster_expr_apply(muster_expr_graph(x), "average_pool", inputs, 1, list, where, &result);
+    return result;
+}
+#ifndef __cplusplus
+#define muster_expr_average_pool(...) muster_expr_average_pool_(__VA_ARGS__, )
+#define muster_expr_average_pool_(a0, a1, a2, ...) \
+    muster_expr_average_pool_at(MUSTER_HERE, a0, a1, a2, (muster_average_pool_attributes){0, __VA_ARGS__})
+#endif
+
+/* l2_pool: the square root of the sum of the squares under a window that slides over the last 1 to
+ * 3 axes of x (n, c, ...); the gradient where it is 0 is 0; size: of the window in each axis, or in
+ * all; stride: that of size if it is missing; padding: of each axis, or before and then behind
+ * each; ceil_mode: the last window may reach beyond the padding. */
+typedef struct muster_l2_pool_attributes {
+    int32_t reserved; /* 0 */
+    int32_t stride_count;
+    const int64_t *stride;
+    int32_t padding_count;
+    const int64_t *padding;
+    int32_t dilation_count;
+    const int64_t *dilation;
+    int64_t ceil_mode;
+} muster_l2_pool_attributes;
+static inline muster_expr *muster_expr_l2_pool_at(const char *where, muster_expr *x, int32_t size_count, const int64_t *size, muster_l2_pool_attributes attributes) {
+    muster_expr *result;
+    muster_attribute list[6];
+    memset(list, 0, sizeof list);
+    list[0].name = "size";
+    list[0].integers = size;
+    list[0].count = size_count;
+    list[1].name = "stride";
+    list[1].integers = attributes.stride;
+    list[1].count = attributes.stride_count;
+    list[2].name = "padding";
+    list[2].integers = attributes.padding;
+    list[2].count = attributes.padding_count;
+    list[3].name = "dilation";
+    list[3].integers = attributes.dilation;
+    list[3].count = attributes.dilation_count;
+    list[4].name = "ceil_mode";
+    list[4].integer = attributes.ceil_mode;
+    muster_expr *inputs[1];
+    inputs[0] = x;
+    (void)muster_expr_apply(muster_expr_graph(x), "l2_pool", inputs, 1, list, where, &result);
+    return result;
+}
+#ifndef __cplusplus
+#define muster_expr_l2_pool(...) muster_expr_l2_pool_(__VA_ARGS__, )
+#define muster_expr_l2_pool_(a0, a1, a2, ...) \
+    muster_expr_l2_pool_at(MUSTER_HERE, a0, a1, a2, (muster_l2_pool_attributes){0, __VA_ARGS__})
+#endif
+
+/* global_max_pool: the largest element of each channel of x (n, c, ...), whose extents become 1; of
+ * equals the first has the gradient. */
+static inline muster_expr *muster_expr_global_max_pool_at(const char *where, muster_expr *x) {
+    muster_expr *result;
+    muster_expr *inputs[1];
+    inputs[0] = x;
+    (void)muster_expr_apply(muster_expr_graph(x), "global_max_pool", inputs, 1, MUSTER_NOTHING_, where, &result);
+    return result;
+}
+#define muster_expr_global_max_pool(...) muster_expr_global_max_pool_at(MUSTER_HERE, __VA_ARGS__)
+
+/* global_average_pool: the average of each channel of x (n, c, ...), whose extents become 1. */
+static inline muster_expr *muster_expr_global_average_pool_at(const char *where, muster_expr *x) {
+    muster_expr *result;
+    muster_expr *inputs[1];
+    inputs[0] = x;
+    (void)muster_expr_apply(muster_expr_graph(x), "global_average_pool", inputs, 1, MUSTER_NOTHING_, where, &result);
+    return result;
+}
+#define muster_expr_global_average_pool(...) muster_expr_global_average_pool_at(MUSTER_HERE, __VA_ARGS__)
+
 /* layer_norm: (x - mean) / sqrt(variance + epsilon) over the axes from `axis` on, times scale, plus
  * bias, which have the shape of these axes and may be missing. */
 static inline muster_expr *muster_expr_layer_norm_at(const char *where, muster_expr *x, muster_expr *scale, muster_expr *bias, int64_t axis, double epsilon) {

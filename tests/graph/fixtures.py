@@ -47,6 +47,7 @@ OPERANDS = {
     "part": np.array([[0, 1, 0.25], [1, 0.5, 0]]),
     "w": np.array([np.nan, np.inf, -np.inf, 0., -0., 1.5, -2.5, 40.]),
     "z": np.array([1., -1, np.inf, 2.5, np.nan, -np.inf, 0, 3]),
+    "image": draw((1, 2, 5, 4), -2, 2), "box": draw((1, 2, 3, 4, 2), -2, 2),
 }
 INTEGER_OPERANDS = {
     "x": [[7, -3, 0], [5, 100, -128]], "y": [[2, -2, 5], [-3, 7, 3]], "v": [3, -1, 2], "s": 3, "c": [[4], [-5]],
@@ -118,6 +119,31 @@ def over_neighbours(x, size, alpha, beta, k):
     for c in range(x.shape[1]):
         sums[:, c] = (x[:, max(0, c - size // 2):c + (size - 1) // 2 + 1] ** 2).sum(1)
     return x / (k + alpha / size * sums) ** beta
+def pooled(x, how, size, stride=None, padding=0, dilation=1, ceil=False, counts_padding=True):
+    """how: a function of the elements of all windows of one place (n, c, elements), and of how many the average counts."""
+    axes, extents = x.ndim - 2, x.shape[2:]
+    def each(value):
+        return (value,) * axes if isinstance(value, int) else tuple(value)
+    size, stride, dilation, padding = each(size), each(stride or size), each(dilation), each(padding)
+    before, after, places = padding[:axes], padding[-axes:], []
+    for d in range(axes):
+        rest = extents[d] + before[d] + after[d] - (size[d] - 1) * dilation[d] - 1
+        count = (-(-rest // stride[d]) if ceil else rest // stride[d]) + 1
+        places.append(count - (ceil and (count - 1) * stride[d] >= extents[d] + before[d]))
+    result = np.empty(x.shape[:2] + tuple(places))
+    for place in np.ndindex(*places):
+        at = [[place[d] * stride[d] - before[d] + k * dilation[d] for k in range(size[d])] for d in range(axes)]
+        inside = [[i for i in at[d] if 0 <= i < extents[d]] for d in range(axes)]
+        counted = [[i for i in at[d] if i < extents[d] + after[d]] for d in range(axes)] if counts_padding else inside
+        window = x[np.ix_(range(x.shape[0]), range(x.shape[1]), *inside)].reshape(*x.shape[:2], -1)
+        result[(slice(None), slice(None)) + place] = how(window, math.prod(len(positions) for positions in counted))
+    return result
+def max_pooled(x, *arguments, **more):
+    return pooled(x, lambda window, count: window.max(-1), *arguments, **more)
+def average_pooled(x, *arguments, **more):
+    return pooled(x, lambda window, count: window.sum(-1) / count, *arguments, **more)
+def l2_pooled(x, *arguments, **more):
+    return pooled(x, lambda window, count: np.sqrt((window * window).sum(-1)), *arguments, **more)
 def largest(x, k):
     return -np.sort(-x.astype(np.int64 if x.dtype != np.float64 else np.float64), -1)[..., :k]
 
@@ -350,6 +376,30 @@ case(FLOATS, "instance_norm(t, v, v, epsilon=0.5)", lambda t, v: standard(t, 2, 
 case(FLOATS, "local_response_norm(k, size=3)", lambda k: over_neighbours(k, 3, 1e-4, .75, 1), loose=8)
 case(FLOATS, "local_response_norm(k, 2, 1.5, 0.5, 0.25)", lambda k: over_neighbours(k, 2, 1.5, .5, .25), loose=8)
 case(SINGLES, "local_response_norm(x, 9, 1)", lambda x: over_neighbours(x, 9, 1, .75, 1), loose=8)
+
+# pooling
+case(FLOATS, "max_pool(t, 2)", lambda t: max_pooled(t, 2))
+case(FLOATS, "max_pool(t, 3, stride=1, padding=1)", lambda t: max_pooled(t, 3, 1, 1))
+case(FLOATS, "max_pool(image, [2, 3], [1, 2], padding=[1, 0, 0, 1])", lambda image: max_pooled(image, [2, 3], [1, 2], [1, 0, 0, 1]))
+case(SINGLES, "max_pool(image, 2, 3, dilation=2)", lambda image: max_pooled(image, 2, 3, dilation=2))
+case(SINGLES, "max_pool(image, 2, ceil_mode=1)", lambda image: max_pooled(image, 2, ceil=True))
+case(SINGLES, "max_pool(image, 3, padding=1, ceil_mode=1)", lambda image: max_pooled(image, 3, padding=1, ceil=True))
+case(SINGLES, "max_pool(box, 2, stride=[1, 2, 1], padding=[0, 1, 0])", lambda box: max_pooled(box, 2, [1, 2, 1], [0, 1, 0]))
+case(FLOATS, "average_pool(t, 2)", lambda t: average_pooled(t, 2), loose=2)
+case(FLOATS, "average_pool(t, 3, 2, 1)", lambda t: average_pooled(t, 3, 2, 1), loose=2)
+case(FLOATS, "average_pool(t, 3, 2, 1, exclude_padding=1)", lambda t: average_pooled(t, 3, 2, 1, counts_padding=False), loose=2)
+case(FLOATS, "average_pool(image, [3, 2], stride=2, padding=1, ceil_mode=1)",
+     lambda image: average_pooled(image, [3, 2], 2, 1, ceil=True), loose=2)
+case(SINGLES, "average_pool(image, 3, stride=2, padding=[0, 1, 1, 0], ceil_mode=1, exclude_padding=1)",
+     lambda image: average_pooled(image, 3, 2, [0, 1, 1, 0], ceil=True, counts_padding=False), loose=2)
+case(SINGLES, "average_pool(image, 2, stride=2, padding=1, dilation=2, ceil_mode=1)",
+     lambda image: average_pooled(image, 2, 2, 1, 2, True), loose=2)
+case(SINGLES, "average_pool(box, 2, padding=[1, 0, 0])", lambda box: average_pooled(box, 2, padding=[1, 0, 0]), loose=2)
+case(FLOATS, "l2_pool(image, 2, stride=1)", lambda image: l2_pooled(image, 2, 1), loose=4)
+case(SINGLES, "l2_pool(t, 3, 2, padding=1, ceil_mode=1)", lambda t: l2_pooled(t, 3, 2, 1, ceil=True), loose=4)
+case(FLOATS, "global_max_pool(image)", lambda image: image.max((2, 3), keepdims=True))
+case(FLOATS, "global_max_pool(t)", lambda t: t.max(2, keepdims=True))
+case(FLOATS, "global_average_pool(box)", lambda box: box.mean((2, 3, 4), keepdims=True), loose=2)
 
 # losses
 case(SINGLES, "softmax_cross_entropy(x, labels)", lambda x, labels: row_losses(x, labels).sum(), loose=5)

@@ -92,6 +92,8 @@ static void gradients_add(muster_graph *graph, muster_expr *y, muster_expr *cons
     muster_expr *gradients[OPERATOR_OPERANDS], *parameters[OPERATOR_OPERANDS], *theirs[OPERATOR_OPERANDS];
     int32_t found = 0;
     assert_ok(muster_gradient(muster_expr_parse(graph, "sum(y * cos(y))", "y", y), floats, count, gradients));
+    if (row_now->second)
+        assert_ok(muster_gradient(muster_expr_parse(graph, "sum(square(d))", "d", gradients[0]), floats, count, gradients));
     for (int32_t i = 0; i < count; i++) {
         output_add(graph, 'd', i, gradients[i]);
         if (!mst_node_is(floats[i], MST_OPERATOR_parameter)) continue;
@@ -160,7 +162,7 @@ typedef struct machine {
 } machine;
 static const machine machines[] = {{"host:2", 0, 0},      {"host:3", 0, 0},      {"discrete:3", 0, 0}, {"host:8", 0, 0},
                                    {"host:2", SHARDS, 0}, {"host:8", SHARDS, 0}, {"host:1", 0, 3},     {"host:2", 0, 2}};
-enum { MACHINES = 8, WAYS = 6, ARRANGEMENTS = 646, MOST_ARRANGEMENTS = 12 };
+enum { MACHINES = 8, WAYS = 6, ARRANGEMENTS = 678, MOST_ARRANGEMENTS = 12 };
 
 #if defined(MUSTER_TEST_SANITIZED)
 enum { SAMPLED = 1 };

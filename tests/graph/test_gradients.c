@@ -164,6 +164,25 @@ static const gradient_case cases[] = {
     {"matmul", {"1223", "2132"}, .low = -2, .high = 2},
     {"dot", {"-", "23"}, .low = -2, .high = 2},
     {"inner", {"23", "43"}, .low = -2, .high = 2},
+    {"max_pool", {"2145"}, {ENTRIES("size", 2, 3), ENTRIES("stride", 1, 2), ENTRIES("padding", 1, 0, 0, 1)}, .low = -2, .high = 2},
+    {"max_pool",
+     {"129"},
+     {ENTRIES("size", 3), ENTRIES("dilation", 2), ENTRIES("padding", 2), INTEGER("ceil_mode", 1)},
+     .low = -2,
+     .high = 2},
+    {"average_pool",
+     {"1254"},
+     {ENTRIES("size", 3), ENTRIES("stride", 2), ENTRIES("padding", 1), INTEGER("ceil_mode", 1)},
+     .low = -2,
+     .high = 2},
+    {"average_pool",
+     {"12333"},
+     {ENTRIES("size", 2, 1, 3), ENTRIES("padding", 1, 0, 1), INTEGER("exclude_padding", 1)},
+     .low = -2,
+     .high = 2},
+    {"l2_pool", {"135"}, {ENTRIES("size", 3), ENTRIES("stride", 2), ENTRIES("padding", 1)}, .low = 0.5, .high = 2},
+    {"global_max_pool", {"2234"}, .low = -2, .high = 2},
+    {"global_average_pool", {"2234"}, .low = -2, .high = 2},
     {"layer_norm", {"23", "3", "3"}, {NUMBER("epsilon", 0.1)}, .low = -2, .high = 2},
     {"layer_norm", {"223", "23"}, {INTEGER("axis", 1)}, .low = -2, .high = 2},
     {"rms_norm", {"23", "3"}, .low = -2, .high = 2},
@@ -325,7 +344,7 @@ static void gradients_are_those_of_differences(void **state) {
         assert_true(of_case > 0);
         compared += of_case;
     }
-    assert_int_equal(compared, 2001);
+    assert_int_equal(compared, 2264);
 }
 
 static void second_gradients_are_those_of_differences(void **state) {

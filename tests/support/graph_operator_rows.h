@@ -4,6 +4,8 @@
 
 #include "muster/graph.h"
 
+#include <stdbool.h>
+
 enum { OPERATOR_OPERANDS = 3, OPERATOR_ATTRIBUTES = 5 };
 
 typedef struct operator_row {
@@ -12,6 +14,7 @@ typedef struct operator_row {
      * indices, b truth, n i32. Else f64. NULL: there are no more. */
     const char *shapes[OPERATOR_OPERANDS];
     muster_attribute attributes[OPERATOR_ATTRIBUTES];
+    bool second; /* the gradient of its gradient, too, which has operators of its own */
 } operator_row;
 
 extern const operator_row operator_rows[];

@@ -18,8 +18,7 @@ static bool operand_fits(mst_draft *draft, int32_t axes) {
     return mst_draft_dtype(draft, 0, draft->op->dtypes) == MUSTER_OK && mst_draft_axes(draft, axes, &mask) == MUSTER_OK;
 }
 
-/* The square root, whose gradient at 0 is taken as 0 (it would be infinite). */
-static muster_expr *root(mst_draft *draft, muster_expr *x) {
+muster_expr *mst_root(mst_draft *draft, muster_expr *x) {
     muster_expr *zero = mst_number(draft->graph, x->type.dtype, 0), *one = mst_number(draft->graph, x->type.dtype, 1);
     muster_expr *none = E(equal, x, zero);
     return E(where, none, zero, E(sqrt, E(where, none, one, x)));
@@ -27,7 +26,7 @@ static muster_expr *root(mst_draft *draft, muster_expr *x) {
 
 static muster_expr *expand_std(mst_draft *draft) {
     if (!operand_fits(draft, AXIS)) return draft->graph->error;
-    return root(draft, reduced(draft, MST_OPERATOR_var, X, draft->values));
+    return mst_root(draft, reduced(draft, MST_OPERATOR_var, X, draft->values));
 }
 
 const mst_operator mst_operator_std = {MST_ANY_OPERATOR(std, "the square root of var; the gradient where it is 0 is 0"),
@@ -40,7 +39,7 @@ const mst_operator mst_operator_std = {MST_ANY_OPERATOR(std, "the square root of
 /* The norm of all elements is computed in f64, which can hold the square of every f32. */
 static muster_expr *norm_of_all(mst_draft *draft) {
     const muster_dtype dtype = X->type.dtype;
-    return mst_cast_to(root(draft, E(sum_squares, mst_cast_to(X, mst_dtype_compute(dtype)))), dtype);
+    return mst_cast_to(mst_root(draft, E(sum_squares, mst_cast_to(X, mst_dtype_compute(dtype)))), dtype);
 }
 
 static muster_expr *expand_norm(mst_draft *draft) {
@@ -52,7 +51,7 @@ static muster_expr *expand_norm(mst_draft *draft) {
         return draft->graph->error;
     }
     if (ord == 2 && mst_axes_mask(axes, X->type.ndim) == (1u << X->type.ndim) - 1 && !axes[1].integer) return norm_of_all(draft);
-    if (ord == 2) return root(draft, reduced(draft, MST_OPERATOR_sum, E(square, X), axes));
+    if (ord == 2) return mst_root(draft, reduced(draft, MST_OPERATOR_sum, E(square, X), axes));
     muster_expr *sizes = E(absolute, X);
     if (ord == 1) return reduced(draft, MST_OPERATOR_sum, sizes, axes);
     if (isinf(ord)) return reduced(draft, ord > 0 ? MST_OPERATOR_max : MST_OPERATOR_min, sizes, axes);
