@@ -27,7 +27,7 @@ typedef struct host_work {
     bool last, tile_last;                /* the layouts of columns and tiles */
     int64_t panel;                       /* places of one */
     bool whole_images;                   /* no panel reaches into another image */
-    mst_convolution_matrix weights;      /* (o, k) */
+    mst_matrix weights;                  /* (o, k) */
     char *columns, *tile, *image, *bias; /* scratch memory, or NULL */
 } host_work;
 
@@ -78,11 +78,11 @@ static bool host_weights_are_matrix(const host_work *h) {
     return h->g->dtype == (int32_t)h->computed && w->strides[0] >= next;
 }
 
-static mst_convolution_matrix host_places_matrix(const host_work *h, const mst_convolution_layout *layout, const host_places *p, char *data,
-                                                 int64_t first, int64_t channel) {
+static mst_matrix host_places_matrix(const host_work *h, const mst_convolution_layout *layout, const host_places *p, char *data,
+                                     int64_t first, int64_t channel) {
     const int64_t image = p->crosses ? 0 : first / h->places;
     const int64_t offset = image * layout->strides[0] + (first - image * h->places) * p->place + channel * layout->strides[1];
-    return (mst_convolution_matrix){.data = data + offset * h->size, .rows = layout->strides[1], .columns = p->place};
+    return (mst_matrix){.data = data + offset * h->size, .rows = layout->strides[1], .columns = p->place};
 }
 
 /* ---- preparing ---- */
@@ -130,7 +130,7 @@ static muster_status host_prepare(host_work *h, muster_worker *worker) {
         const muster_tensor wide = muster_tensor_make(h->computed, h->bias, 1, g->w.shape);
         mst_copy_host(&bias, &wide);
     }
-    h->weights = (mst_convolution_matrix){.data = h->call->w, .rows = g->w.strides[0], .columns = 1};
+    h->weights = (mst_matrix){.data = h->call->w, .rows = g->w.strides[0], .columns = 1};
     if (host_weights_are_matrix(h)) return MUSTER_OK;
     h->weights.rows = h->k;
     MUSTER_TRY(host_scratch(h, worker, g->w.shape[0] * h->k, &h->weights.data));
@@ -146,19 +146,15 @@ static int64_t host_count(const host_work *h, int64_t first) {
     return count;
 }
 
-static mst_convolution_matrix host_weights(const host_work *h, int64_t group) {
-    mst_convolution_matrix w = h->weights;
+static mst_matrix host_weights(const host_work *h, int64_t group) {
+    mst_matrix w = h->weights;
     w.data += group * h->outputs * w.rows * h->size;
     return w;
 }
 
-static mst_convolution_matrix host_turned(mst_convolution_matrix matrix) {
-    return (mst_convolution_matrix){.data = matrix.data, .rows = matrix.columns, .columns = matrix.rows};
-}
-
-static mst_convolution_matrix host_columns(const host_work *h, const mst_convolution_panel *panel) {
+static mst_matrix host_columns(const host_work *h, const mst_convolution_panel *panel) {
     if (h->x.direct) return host_places_matrix(h, &h->g->x, &h->x, h->call->x, panel->first, panel->group * h->channels);
-    return (mst_convolution_matrix){.data = h->columns, .rows = h->last ? 1 : panel->count, .columns = h->last ? h->k : 1};
+    return (mst_matrix){.data = h->columns, .rows = h->last ? 1 : panel->count, .columns = h->last ? h->k : 1};
 }
 
 static mst_convolution_panel host_tile_panel(const host_work *h, const mst_convolution_panel *panel) {
@@ -167,37 +163,37 @@ static mst_convolution_panel host_tile_panel(const host_work *h, const mst_convo
     return of_tile;
 }
 
-static mst_convolution_matrix host_y(const host_work *h, const mst_convolution_panel *panel, bool read) {
+static mst_matrix host_y(const host_work *h, const mst_convolution_panel *panel, bool read) {
     if (h->y.direct) return host_places_matrix(h, &h->g->y, &h->y, h->call->y, panel->first, panel->group * h->outputs);
     const mst_convolution_panel of_tile = host_tile_panel(h, panel);
     if (read) mst_places_read(h->call, &of_tile, h->tile);
-    return (mst_convolution_matrix){.data = h->tile, .rows = h->tile_last ? 1 : panel->count, .columns = h->tile_last ? h->outputs : 1};
+    return (mst_matrix){.data = h->tile, .rows = h->tile_last ? 1 : panel->count, .columns = h->tile_last ? h->outputs : 1};
 }
 
 /* ---- the three computations ---- */
 
-#define BIAS(name, T)                                                                                              \
-    static void host_bias_##name(const T *bias, int64_t outputs, int64_t count, const mst_convolution_matrix *y) { \
-        T *to = (T *)(void *)y->data;                                                                              \
-        if (y->columns == 1)                                                                                       \
-            for (int64_t o = 0; o < outputs; o++)                                                                  \
-                for (int64_t p = 0; p < count; p++) to[o * y->rows + p] = bias[o];                                 \
-        else                                                                                                       \
-            for (int64_t p = 0; p < count; p++)                                                                    \
-                for (int64_t o = 0; o < outputs; o++) to[o * y->rows + p * y->columns] = bias[o];                  \
+#define BIAS(name, T)                                                                                  \
+    static void host_bias_##name(const T *bias, int64_t outputs, int64_t count, const mst_matrix *y) { \
+        T *to = (T *)(void *)y->data;                                                                  \
+        if (y->columns == 1)                                                                           \
+            for (int64_t o = 0; o < outputs; o++)                                                      \
+                for (int64_t p = 0; p < count; p++) to[o * y->rows + p] = bias[o];                     \
+        else                                                                                           \
+            for (int64_t p = 0; p < count; p++)                                                        \
+                for (int64_t o = 0; o < outputs; o++) to[o * y->rows + p * y->columns] = bias[o];      \
     }
 BIAS(f32, float)
 BIAS(f64, double)
 
 static void host_forward(const host_work *h, const mst_convolution_panel *panel) {
-    const mst_convolution_matrix y = host_y(h, panel, false);
+    const mst_matrix y = host_y(h, panel, false);
     if (h->bias && h->computed == MUSTER_F32)
         host_bias_f32((const float *)(void *)h->bias + panel->group * h->outputs, h->outputs, panel->count, &y);
     if (h->bias && h->computed == MUSTER_F64)
         host_bias_f64((const double *)(void *)h->bias + panel->group * h->outputs, h->outputs, panel->count, &y);
     if (!h->x.direct) mst_columns_fill(h->call, panel, h->columns);
-    mst_convolution_product(h->computed, h->outputs, panel->count, h->k, host_weights(h, panel->group), host_columns(h, panel),
-                            h->bias != NULL, y);
+    mst_matrix_product(h->computed, h->outputs, panel->count, h->k, host_weights(h, panel->group), host_columns(h, panel), h->bias != NULL,
+                       y);
     const mst_convolution_panel of_tile = host_tile_panel(h, panel);
     if (!h->y.direct) mst_places_write(h->call, &of_tile, h->tile);
 }
@@ -207,8 +203,8 @@ static void host_data(const host_work *h, const mst_convolution_panel *panel) {
     const mst_convolution_geometry *g = h->g;
     mst_convolution_layout layout = g->x;
     char *x = h->call->x;
-    const mst_convolution_matrix y = host_y(h, panel, true), columns = host_columns(h, panel);
-    mst_convolution_product(h->computed, h->k, panel->count, h->outputs, host_turned(host_weights(h, panel->group)), y, false, columns);
+    const mst_matrix y = host_y(h, panel, true), columns = host_columns(h, panel);
+    mst_matrix_product(h->computed, h->k, panel->count, h->outputs, mst_matrix_turned(host_weights(h, panel->group)), y, false, columns);
     if (h->x.direct) return;
     if (!h->image) {
         mst_columns_add(h->call, panel, h->columns, &layout, x);
@@ -225,10 +221,10 @@ static void host_data(const host_work *h, const mst_convolution_panel *panel) {
 }
 
 static void host_weights_add(const host_work *h, const mst_convolution_panel *panel) {
-    const mst_convolution_matrix y = host_y(h, panel, true);
+    const mst_matrix y = host_y(h, panel, true);
     if (!h->x.direct) mst_columns_fill(h->call, panel, h->columns);
-    mst_convolution_product(h->computed, h->outputs, h->k, panel->count, y, host_turned(host_columns(h, panel)), panel->first > 0,
-                            host_weights(h, panel->group));
+    mst_matrix_product(h->computed, h->outputs, h->k, panel->count, y, mst_matrix_turned(host_columns(h, panel)), panel->first > 0,
+                       host_weights(h, panel->group));
 }
 
 /* ---- all of it ---- */

@@ -4,6 +4,7 @@
 
 #include "convolution/convolution_parameters_private.h"
 #include "op_impl.h"
+#include "product/product_impl.h"
 
 typedef mst_convolution_parameters mst_convolution_call;
 
@@ -16,18 +17,6 @@ bool mst_convolution_is_depthwise(const mst_convolution_geometry *g);
 muster_status mst_convolution_depthwise(muster_worker *worker, const mst_convolution_call *call);
 /* On another device, by its kernels. */
 muster_status mst_convolution_device(muster_worker *worker, const mst_convolution_call *call);
-
-/* ---- product.c ---- */
-
-/* A matrix of f32 or f64; element (i, j) is at data[i * rows + j * columns]. */
-typedef struct mst_convolution_matrix {
-    char *data;
-    int64_t rows, columns; /* strides, in elements */
-} mst_convolution_matrix;
-/* c (m, n) = a (m, k) b (k, n) + (add ? c : 0), by BLAS where there is one that takes these
- * strides, else by loops. */
-void mst_convolution_product(muster_dtype dtype, int64_t m, int64_t n, int64_t k, mst_convolution_matrix a, mst_convolution_matrix b,
-                             bool add, mst_convolution_matrix c);
 
 /* ---- columns.c ---- */
 
