@@ -1,6 +1,7 @@
 /* Every built-in kernel text in its branch for GPUs, on the simulated machine with the threads of a
  * block interleaved at random: no race is reported, and the results have the bits of the ordinary
  * run. Each barrier of the texts is left out in turn, and is missed. */
+#include "attention/attention_impl.h"
 #include "base_check.h"
 #include "base_seed.h"
 #include "code/peer_parameters_private.h"
@@ -19,7 +20,7 @@
 #include <stdlib.h>
 
 /* One multiprocessor: at most 16 blocks in a launch, so that blocks go round their loops again. */
-enum { GRID = 16, ROWS = 2 * GRID + 3, KERNELS = 52, BARRIERS = 5 };
+enum { GRID = 16, ROWS = 2 * GRID + 3, KERNELS = 55, BARRIERS = 5 };
 /* Orders of the threads that each case is run in; FULL_SEEDS with MUSTER_TEST_FULL=1. */
 enum { SEEDS = 2, FULL_SEEDS = 40 };
 
@@ -207,6 +208,20 @@ static void ordered_rows(muster_worker *w) {
     keep(w, numbers);
 }
 
+/* More keys and queries than threads, and more columns than a block sums at once. */
+static void attentions(muster_worker *w) {
+    const mst_attention attention = {.scale = 0.01, .causal = true};
+    muster_tensor q = floats(w, SHAPE(2, 263, 18)), k = floats(w, SHAPE(2, 259, 18)), v = floats(w, SHAPE(2, 259, 17)),
+                  dy = floats(w, SHAPE(2, 263, 17)), y = empty(w, MUSTER_F32, SHAPE(2, 263, 17)), lse = empty(w, MUSTER_F32, SHAPE(2, 263)),
+                  dq = empty(w, MUSTER_F32, SHAPE(2, 263, 18)), dk = empty(w, MUSTER_F32, SHAPE(2, 259, 18)),
+                  dv = empty(w, MUSTER_F32, SHAPE(2, 259, 17));
+    const mst_attention_tensors t = {.q = &q, .k = &k, .v = &v, .y = &y, .lse = &lse, .dy = &dy, .dq = &dq, .dk = &dk, .dv = &dv};
+    assert_ok(mst_attention_forward(w, &attention, &t, "test"));
+    keep(w, y), keep(w, lse);
+    assert_ok(mst_attention_gradient(w, &attention, &t, "test"));
+    keep(w, dq), keep(w, dk), keep(w, dv);
+}
+
 /* More elements than threads. */
 static void convolutions(muster_worker *w) {
     const mst_convolution c = {
@@ -307,6 +322,7 @@ static const device_case cases[] = {
     {"ordered rows", ordered_rows, {NULL}},
     {"convolutions", convolutions, {NULL}},
     {"pooling", pools, {NULL}},
+    {"attention", attentions, {NULL}},
     {"sums of collectives", sums_of_collectives, {NULL}},
     {"integers of collectives", integers_of_collectives, {NULL}},
     {"probe of peers", probe_of_peers, {NULL}},

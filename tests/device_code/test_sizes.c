@@ -4,6 +4,7 @@
  * much as what these threads read and write of it. Each access must lie within an operand, and each
  * chosen element of the result must have its value. */
 #include "argmax/argmax_parameters_private.h"
+#include "attention/attention_parameters_private.h"
 #include "base_check.h"
 #include "base_seed.h"
 #include "clip/clip_parameters_private.h"
@@ -34,7 +35,7 @@
 #include <pthread.h>
 #include <sys/mman.h>
 
-enum { THREADS = 256, KERNELS = 52, REGIONS = 4 };
+enum { THREADS = 256, KERNELS = 55, REGIONS = 4 };
 static const int64_t two_31 = (int64_t)1 << 31, two_32 = (int64_t)1 << 32, region_bytes = (int64_t)48 << 30;
 /* Blocks of a launch: each thread then has up to 65 indices of 2^32. Long rows have a block
  * each. */
@@ -833,6 +834,59 @@ static void test_softmax_of_rows(void **state) {
     close_operands();
 }
 
+/* ---- attention: matrices of one query and one key ---- */
+
+static void attend_operand(mst_attention_parameters *p, int32_t operand, const void *data, bool one_for_all) {
+    p->operands[operand] = (mst_attention_operand){.data = (char *)(uintptr_t)data, .row = 1, .column = 1};
+    p->operands[operand].stack[MST_ATTENTION_STACK - 1] = !one_for_all;
+}
+
+/* The first thread of a block has all keys. */
+static void attend(const char *name, const mst_attention_parameters *p, const chosen *c) {
+    grid = 1 << 30;
+    choose(name);
+    for (int i = 0; i < c->count; i++) run_thread(p, sizeof *p, c->at[i] % grid, 0);
+    grid = 1 << 18;
+}
+
+static void test_attention(void **state) {
+    const int64_t n = two_32 + 3;
+    const chosen c = choose_elements(n);
+    (void)state;
+    mst_attention_parameters p = {.stack = {1, 1, 1, 1, 1, n}, .count = n, .queries = 1, .keys = 1, .width = 1, .values = 1, .scale = 1};
+    p.dtype = MUSTER_F32;
+    float *a = operand(0, n * 4, false), *y = operand(1, n * 4, true), *lse = operand(2, n * 4, true);
+    for (int i = 0; i < c.count; i++) a[c.at[i]] = value_a(c.at[i]);
+    for (int k = MST_ATTENTION_Q; k <= MST_ATTENTION_V; k++) attend_operand(&p, k, a, false);
+    attend_operand(&p, MST_ATTENTION_Y, y, false);
+    attend_operand(&p, MST_ATTENTION_LSE, lse, false);
+    attend("mst_attention_results", &p, &c);
+    for (int i = 0; i < c.count; i++) {
+        assert_value(c.at[i], value_a(c.at[i]), y[c.at[i]]);
+        assert_value(c.at[i], value_a(c.at[i]) * value_a(c.at[i]), lse[c.at[i]]);
+    }
+    /* y and lse 0: then p is 1 */
+    const float *zero = operand(2, 4, false);
+    float *dk = operand(1, n * 4, true), *dv = operand(3, n * 4, true);
+    attend_operand(&p, MST_ATTENTION_Y, zero, true);
+    attend_operand(&p, MST_ATTENTION_LSE, zero, true);
+    attend_operand(&p, MST_ATTENTION_DY, a, false);
+    attend_operand(&p, MST_ATTENTION_DK, dk, false);
+    attend_operand(&p, MST_ATTENTION_DV, dv, false);
+    attend("mst_attention_of_keys", &p, &c);
+    for (int i = 0; i < c.count; i++) {
+        const double value = value_a(c.at[i]);
+        assert_value(c.at[i], value * value * value, dk[c.at[i]]);
+        assert_value(c.at[i], value, dv[c.at[i]]);
+    }
+    attend_operand(&p, MST_ATTENTION_DQ, operand(1, n * 4, true), false);
+    attend("mst_attention_of_queries", &p, &c);
+    for (int i = 0; i < c.count; i++)
+        assert_value(c.at[i], value_a(c.at[i]) * value_a(c.at[i]) * value_a(c.at[i]),
+                     ((float *)(void *)p.operands[MST_ATTENTION_DQ].data)[c.at[i]]);
+    close_operands();
+}
+
 /* More than 2^31 rows of one element. */
 static void test_running_sums(void **state) {
     const int64_t n = two_31 + 3;
@@ -957,6 +1011,7 @@ int main(void) {
         cmocka_unit_test(test_argmax),
         cmocka_unit_test(test_softmax),
         cmocka_unit_test(test_softmax_of_rows),
+        cmocka_unit_test(test_attention),
         cmocka_unit_test(test_running_sums),
         cmocka_unit_test(test_sorting),
         cmocka_unit_test(test_triangles_and_ranges),

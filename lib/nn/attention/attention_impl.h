@@ -1,0 +1,37 @@
+/* Attention for one worker: with q (..., n, d), k (..., m, d) and v (..., m, e), whose first axes
+ * are equal,
+ *     y[..., i, :] = sum over j of p[..., i, j] v[..., j, :]
+ *     p[..., i, :] = softmax over j of scale q[..., i, :] . k[..., j, :] + mask[..., i, j]
+ * and its gradient. The scores (n, m) never lie in memory as a whole: a CPU core goes over tiles of
+ * them, with the largest score and the sum of the exponentials so far, and the gradient computes
+ * them again. Operands may have any strides. f16 and bf16 are computed in f32. */
+#ifndef MST_ATTENTION_IMPL_H
+#define MST_ATTENTION_IMPL_H
+
+#include "worker_impl.h"
+
+typedef struct mst_attention {
+    double scale; /* 0: 1 / sqrt(d) */
+    bool causal;  /* query i sees the keys up to i, wherever the keys end */
+} mst_attention;
+
+/* All but lse have one dtype: f16, bf16, f32 or f64. NULL or "no tensor": there is no mask; the
+ * result is not wanted. mask broadcasts to (..., n, m); -inf hides a key. A query that sees no key
+ * has y = 0, and gives no gradients. A result overlaps no operand. */
+typedef struct mst_attention_tensors {
+    const muster_tensor *q, *k, *v, *mask;
+    const muster_tensor *y;
+    const muster_tensor *lse; /* (..., n), f32 or f64: the logarithm of the sum of the exponentials of the scores; -inf: no key */
+    const muster_tensor *dy;  /* the gradient of y */
+    const muster_tensor *dq, *dk, *dv;
+} mst_attention_tensors;
+
+/* Writes y and lse. Messages begin with `where`. Errors: DTYPE_MISMATCH, UNSUPPORTED,
+ * SHAPE_MISMATCH, OUT_OF_MEMORY, those of the worker's device. */
+muster_status mst_attention_forward(muster_worker *worker, const mst_attention *attention, const mst_attention_tensors *tensors,
+                                    const char *where);
+/* Reads what the forward pass read and wrote, and dy; writes dq, dk and dv. */
+muster_status mst_attention_gradient(muster_worker *worker, const mst_attention *attention, const mst_attention_tensors *tensors,
+                                     const char *where);
+
+#endif

@@ -1,0 +1,80 @@
+/* Tiles of scores: softmax by parts, and its gradient. */
+#include "own_private.h"
+
+#include <math.h>
+#include <string.h>
+
+enum { LANES = 64 }; /* fewer would be unrolled, and then not be vectorised */
+
+/* exp(x) = 2^n exp(r) for x <= 0, where x = n log(2) + r, and the last is a sum of terms r^i / i!.
+ * Adding 1.5 * 2^23 rounds to an integer, which is then in the low bits of the sum. What would
+ * become subnormal is 0. NaN stays NaN. Within 2 ulp. */
+static MST_ALWAYS_INLINE float tile_exp_f32(float x) {
+    const float bounded = x < -87 ? -87 : x, shifted = bounded * 0x1.715476p+0f + 0x1.8p23f, n = shifted - 0x1.8p23f;
+    const float r = (bounded - n * 0x1.62e4p-1f) - n * 0x1.7f7d1cp-20f;
+    const float sum = 1 + r * (1 + r * (1.f / 2 + r * (1.f / 6 + r * (1.f / 24 + r * (1.f / 120 + r * (1.f / 720 + r * (1.f / 5040)))))));
+    uint32_t bits;
+    float scale;
+    memcpy(&bits, &shifted, sizeof bits);
+    bits = (bits << 23) + 0x3f800000u;
+    memcpy(&scale, &bits, sizeof scale);
+    return x < -87 ? 0 : scale * sum;
+}
+
+static MST_ALWAYS_INLINE double tile_exp_f64(double x) {
+    const double bounded = x < -708 ? -708 : x, shifted = bounded * 0x1.71547652b82fep+0 + 0x1.8p52, n = shifted - 0x1.8p52;
+    const double r = (bounded - n * 0x1.62e42feep-1) - n * 0x1.a39ef35793c76p-33;
+    double sum = 1. / 6227020800;
+    static const double factors[] = {1. / 479001600, 1. / 39916800, 1. / 3628800, 1. / 362880, 1. / 40320, 1. / 5040, 1. / 720,
+                                     1. / 120,       1. / 24,       1. / 6,       1. / 2,      1,          1};
+    for (int32_t i = 0; i < (int32_t)(sizeof factors / sizeof *factors); i++) sum = factors[i] + r * sum;
+    uint64_t bits;
+    double scale;
+    memcpy(&bits, &shifted, sizeof bits);
+    bits = (bits << 52) + 0x3ff0000000000000u;
+    memcpy(&scale, &bits, sizeof scale);
+    return x < -708 ? 0 : scale * sum;
+}
+
+#define T float
+#define SUFFIX f32
+#define EXP tile_exp_f32
+#include "tile_loops.h"
+#undef T
+#undef SUFFIX
+#undef EXP
+#define T double
+#define SUFFIX f64
+#define EXP tile_exp_f64
+#include "tile_loops.h"
+#undef T
+#undef SUFFIX
+#undef EXP
+
+void mst_attention_tile_forward(const mst_attention_tile *tile, const mst_attention_rows *rows, bool first) {
+    (tile->dtype == MUSTER_F32 ? tile_forward_f32 : tile_forward_f64)(tile, rows, first);
+}
+void mst_attention_rows_finish(muster_dtype dtype, int64_t count, const mst_attention_rows *rows, char *lse) {
+    (dtype == MUSTER_F32 ? tile_finish_f32 : tile_finish_f64)(count, rows, lse);
+}
+void mst_attention_tile_again(const mst_attention_tile *tile, const char *lse) {
+    (tile->dtype == MUSTER_F32 ? tile_again_f32 : tile_again_f64)(tile, lse);
+}
+void mst_attention_tile_gradient(const mst_attention_tile *tile, const char *dp, const char *inner) {
+    (tile->dtype == MUSTER_F32 ? tile_gradient_f32 : tile_gradient_f64)(tile, dp, inner);
+}
+void mst_attention_rows_inner(muster_dtype dtype, int64_t rows, int64_t columns, const char *x, const char *y, char *inner) {
+    const void *left = x, *right = y;
+    void *to = inner;
+    if (dtype == MUSTER_F32)
+        tile_inner_f32(rows, columns, left, right, to);
+    else
+        tile_inner_f64(rows, columns, left, right, to);
+}
+void mst_attention_scale(muster_dtype dtype, int64_t count, double factor, char *values) {
+    void *at = values;
+    if (dtype == MUSTER_F32)
+        tile_scale_f32(count, (float)factor, at);
+    else
+        tile_scale_f64(count, factor, at);
+}

@@ -1,0 +1,462 @@
+/* Attention and its gradient against the plain formula in f64: random shapes, one tile and several,
+ * any layout, all dtypes, masks, queries that see nothing; on CPU cores with BLAS and without, and
+ * by the kernels. Memory does not grow with the number of scores. */
+#include "attention/attention_impl.h"
+#include "base_check.h"
+#include "base_machine.h"
+#include "device_discrete.h"
+#include "nn_impl.h"
+#include "op_impl.h"
+#include "ops_fixture.h"
+
+#include <math.h>
+
+enum { Q, K, V, MASK, Y, LSE, DY, DQ, DK, DV, OPERANDS, SCORES = 1 << 18 };
+static const char *const names[OPERANDS] = {"q", "k", "v", "mask", "y", "lse", "dy", "dq", "dk", "dv"};
+
+/* ---- cases ---- */
+
+typedef struct attention_case {
+    mst_attention attention;
+    bool masked, exact; /* exact: scores are whole multiples of a power of 2 */
+    int32_t stack;      /* axes before the matrices */
+    int64_t count, queries, keys, width, values;
+    int64_t shapes[OPERANDS][MUSTER_MAX_DIMS];
+    int32_t ndim[OPERANDS];
+} attention_case;
+
+static int64_t between(int64_t low, int64_t high) { return low + ops_random(high - low + 1); }
+
+static void set_shape(attention_case *c, int32_t operand, int64_t rows, int64_t columns) {
+    c->ndim[operand] = c->stack + (operand == LSE ? 1 : 2);
+    c->shapes[operand][c->stack] = rows;
+    if (operand != LSE) c->shapes[operand][c->stack + 1] = columns;
+}
+
+/* The stack and the sizes are set. */
+static void finish_case(attention_case *c, const int64_t *stack) {
+    c->count = 1;
+    for (int32_t i = 0; i < OPERANDS; i++)
+        for (int32_t d = 0; d < c->stack; d++) c->shapes[i][d] = stack[d];
+    for (int32_t d = 0; d < c->stack; d++) c->count *= stack[d];
+    set_shape(c, Q, c->queries, c->width), set_shape(c, DQ, c->queries, c->width);
+    set_shape(c, K, c->keys, c->width), set_shape(c, DK, c->keys, c->width);
+    set_shape(c, V, c->keys, c->values), set_shape(c, DV, c->keys, c->values);
+    set_shape(c, Y, c->queries, c->values), set_shape(c, DY, c->queries, c->values);
+    set_shape(c, LSE, c->queries, 0), set_shape(c, MASK, c->queries, c->keys);
+    /* a mask repeats some axes, and lacks some of the first */
+    const int32_t missing = (int32_t)ops_random(c->stack + 1);
+    c->ndim[MASK] -= missing;
+    for (int32_t d = 0; d < c->ndim[MASK]; d++) c->shapes[MASK][d] = ops_random(3) ? c->shapes[MASK][d + missing] : 1;
+    const double scales[] = {0, 0.25, 0.0625, -0.5};
+    c->attention = (mst_attention){.scale = scales[ops_random(4)], .causal = ops_random(2) == 1};
+    c->exact = c->attention.scale != 0;
+    c->masked = ops_random(2) == 1;
+}
+
+static void small_case(attention_case *c) {
+    const int64_t stack[] = {between(1, 3), ops_random(16) ? between(1, 3) : 0, between(1, 2)};
+    *c = (attention_case){.stack = (int32_t)between(0, 3), .queries = between(1, 9), .keys = between(1, 9)};
+    c->width = ops_random(12) ? between(1, 9) : 0;
+    c->values = ops_random(12) ? between(1, 9) : 0;
+    if (ops_random(12) == 0) c->keys = 0;
+    if (ops_random(12) == 0) c->queries = 0;
+    finish_case(c, stack);
+}
+
+/* Several tiles of queries, of keys, or of both. */
+static void large_case(attention_case *c) {
+    const bool both = ops_random(2) == 1;
+    *c = (attention_case){
+        .stack = 1, .queries = both ? between(129, 150) : between(1, 40), .width = between(1, 20), .values = between(1, 20)};
+    c->keys = both ? between(100, 215) : between(257, 600);
+    if (ops_random(4) == 0) c->queries = between(257, 400), c->keys = between(1, 80);
+    finish_case(c, (const int64_t[]){between(1, 2)});
+    if (c->ndim[MASK] == 3) c->shapes[MASK][0] = 1;
+    c->attention.scale = c->exact ? 0.0625 : 0;
+}
+
+static int64_t storage_of(const attention_case *c, int32_t operand) {
+    int64_t count = 1;
+    for (int32_t d = 0; d < c->ndim[operand]; d++) count *= c->shapes[operand][d];
+    return count;
+}
+
+/* ---- operands ---- */
+
+static bool is_result(int32_t operand) { return operand == Y || operand == LSE || operand >= DQ; }
+
+static muster_dtype dtype_of(muster_dtype dtype, int32_t operand) { return operand == LSE ? mst_dtype_compute(dtype) : dtype; }
+
+/* Rows behind each other, columns behind each other, or, if there are few elements, anything. */
+static ops_pair operand_of(muster_worker *w, muster_dtype dtype, const attention_case *c, int32_t operand) {
+    const int64_t *shape = c->shapes[operand], count = storage_of(c, operand), layout = ops_random(3);
+    const int32_t ndim = c->ndim[operand];
+    if (layout == 0 && count < 600) return ops_view(w, dtype_of(dtype, operand), ndim, shape, !is_result(operand));
+    ops_pair pair = ops_make(w, dtype_of(dtype, operand), count);
+    pair.host = muster_tensor_make(dtype_of(dtype, operand), pair.host_storage.data, ndim, shape);
+    if (layout == 1 && ndim >= 2) {
+        pair.host.strides[ndim - 1] = shape[ndim - 2];
+        pair.host.strides[ndim - 2] = 1;
+    }
+    ops_place(&pair);
+    return pair;
+}
+
+static void set_element(ops_pair *pair, const int64_t *index, double value) {
+    char *at = muster_tensor_address(pair->host);
+    for (int32_t d = 0; d < pair->host.ndim; d++) at += index[d] * pair->host.strides[d] * muster_dtype_size(pair->host.dtype);
+    mst_convert(pair->host.dtype, at, MUSTER_F64, &value, 1);
+}
+
+/* Hides some keys, and from some queries all. */
+static void hide_keys(muster_worker *w, const attention_case *c, ops_pair *mask) {
+    int64_t index[MUSTER_MAX_DIMS] = {0};
+    const int32_t row = c->ndim[MASK] - 2;
+    if (storage_of(c, MASK)) do
+            if (ops_random(4) == 0 || index[row] % 5 == 4) set_element(mask, index, -(double)INFINITY);
+        while (ops_next(c->ndim[MASK], c->shapes[MASK], index));
+    ops_send(w, mask);
+}
+
+/* ---- the oracle: matrices of scores; what bounds the error of a sum: the sum of the sizes ---- */
+
+typedef struct numbers {
+    double of[OPERANDS][OPS_STORAGE], size[OPERANDS][OPS_STORAGE];
+    double mask[SCORES], p[SCORES];
+    double spread; /* the largest size of a score */
+} numbers;
+
+static void read_operand(const attention_case *c, const ops_pair *pair, int32_t operand, double *values) {
+    int64_t index[MUSTER_MAX_DIMS] = {0}, shape[MUSTER_MAX_DIMS], i = 0, count = 1;
+    const int32_t ndim = operand == MASK ? c->stack + 2 : c->ndim[operand];
+    for (int32_t d = 0; d < ndim; d++) {
+        shape[d] = operand != MASK ? c->shapes[operand][d] : d < c->stack ? c->shapes[Q][d] : d == c->stack ? c->queries : c->keys;
+        count *= shape[d];
+    }
+    if (count) do
+            values[i++] = ops_element(pair->host, ndim, index);
+        while (ops_next(ndim, shape, index));
+}
+
+static double scale_of(const attention_case *c) { return c->attention.scale != 0 ? c->attention.scale : 1 / sqrt((double)c->width); }
+
+/* Row i of the matrix n of p, and its lse. */
+static double softmax_row(const attention_case *c, numbers *o, int64_t n, int64_t i) {
+    double *p = o->p + (n * c->queries + i) * c->keys, top = -INFINITY, sum = 0;
+    for (int64_t j = 0; j < c->keys; j++) {
+        double s = 0, size = 0;
+        for (int64_t l = 0; l < c->width; l++) {
+            const double term = o->of[Q][(n * c->queries + i) * c->width + l] * o->of[K][(n * c->keys + j) * c->width + l];
+            s += term, size += fabs(term);
+        }
+        if (c->width == 0)
+            s = 0, size = 0;
+        else
+            s *= scale_of(c), size *= fabs(scale_of(c));
+        o->spread = fmax(o->spread, size);
+        if (c->masked) s += o->mask[(n * c->queries + i) * c->keys + j];
+        p[j] = c->attention.causal && j > i ? -INFINITY : s;
+        top = fmax(top, p[j]);
+    }
+    for (int64_t j = 0; j < c->keys; j++) p[j] = top > -INFINITY ? exp(p[j] - top) : 0, sum += p[j];
+    for (int64_t j = 0; j < c->keys; j++) p[j] = sum > 0 ? p[j] / sum : 0;
+    return sum > 0 ? top + log(sum) : -INFINITY;
+}
+
+static void add_to(numbers *o, int32_t operand, int64_t at, double term, double size) {
+    o->of[operand][at] += term;
+    o->size[operand][at] += size;
+}
+
+static void oracle_row(const attention_case *c, numbers *o, int64_t n, int64_t i) {
+    const int64_t row = n * c->queries + i;
+    const double *p = o->p + row * c->keys, scale = scale_of(c);
+    double inner = 0, inner_size = 0, dp[1024], size[1024];
+    for (int64_t j = 0; j < c->keys; j++) {
+        const int64_t key = n * c->keys + j;
+        dp[j] = size[j] = 0;
+        for (int64_t l = 0; l < c->values; l++) {
+            const double v = o->of[V][key * c->values + l], dy = o->of[DY][row * c->values + l];
+            add_to(o, Y, row * c->values + l, p[j] * v, p[j] * fabs(v));
+            add_to(o, DV, key * c->values + l, p[j] * dy, p[j] * fabs(dy));
+            dp[j] += dy * v, size[j] += fabs(dy * v);
+        }
+        inner += p[j] * dp[j], inner_size += p[j] * size[j];
+    }
+    for (int64_t j = 0; j < c->keys; j++) {
+        const double change = scale * p[j] * (dp[j] - inner), most = fabs(scale) * p[j] * (size[j] + inner_size);
+        for (int64_t l = 0; l < c->width; l++) {
+            const int64_t of_q = row * c->width + l, of_k = (n * c->keys + j) * c->width + l;
+            add_to(o, DQ, of_q, change * o->of[K][of_k], most * fabs(o->of[K][of_k]));
+            add_to(o, DK, of_k, change * o->of[Q][of_q], most * fabs(o->of[Q][of_q]));
+        }
+    }
+}
+
+static void oracle(const attention_case *c, numbers *o) {
+    const int32_t results[] = {Y, DQ, DK, DV};
+    assert_true(c->count * c->queries * c->keys <= SCORES && c->keys <= 1024);
+    o->spread = 0;
+    for (int32_t r = 0; r < 4; r++)
+        for (int64_t i = 0; i < storage_of(c, results[r]); i++) o->of[results[r]][i] = o->size[results[r]][i] = 0;
+    for (int64_t n = 0; n < c->count; n++)
+        for (int64_t i = 0; i < c->queries; i++) {
+            o->of[LSE][n * c->queries + i] = softmax_row(c, o, n, i);
+            o->size[LSE][n * c->queries + i] = 1;
+            oracle_row(c, o, n, i);
+        }
+}
+
+/* ---- one case ---- */
+
+/* The unit of rounding. Halves are computed in f32; y, which the gradient reads, is rounded. Scores
+ * that are not exact, and the lse that the gradient reads, are off by a part of their size. */
+static double limit_of(const attention_case *c, const numbers *o, muster_dtype dtype, int32_t operand, int64_t i) {
+    const double unit = dtype == MUSTER_F64 ? 0x1p-53 : dtype == MUSTER_F32 ? 0x1p-24 : dtype == MUSTER_F16 ? 0x1p-11 : 0x1p-8;
+    const double single = dtype == MUSTER_F64 ? 0x1p-53 : 0x1p-24;
+    const double grown = 8 + 0.25 * (double)(c->keys + c->queries > 64 ? 64 : c->keys + c->queries);
+    const double spread = operand >= DQ || !c->exact ? 8 + o->spread + 16 : 1;
+    if (operand == LSE) return 4 * single * (8 + o->spread) + 4 * single * fabs(o->of[LSE][i]);
+    const double tiny = dtype == MUSTER_F16 ? 0x1p-24 : 1e-37;
+    return (unit * 2 + grown * single * spread) * o->size[operand][i] + tiny;
+}
+
+static void assert_result(const attention_case *c, const numbers *o, muster_dtype dtype, int32_t operand, const ops_pair *pair) {
+    int64_t index[MUSTER_MAX_DIMS] = {0}, i = 0;
+    if (storage_of(c, operand)) do {
+            const double received = ops_element(pair->host, c->ndim[operand], index), expected = o->of[operand][i];
+            const double limit = limit_of(c, o, dtype, operand, i++);
+            if (received == expected || fabs(received - expected) <= limit) continue;
+            fail_msg("%s, %s%s%s, %lld queries, %lld keys, element %lld: expected %.17g, received %.17g, limit %g", names[operand],
+                     muster_dtype_name(dtype), c->attention.causal ? ", causal" : "", c->masked ? ", masked" : "", (long long)c->queries,
+                     (long long)c->keys, (long long)i - 1, expected, received, limit);
+        } while (ops_next(c->ndim[operand], c->shapes[operand], index));
+}
+
+/* `left_out`: a result that is not wanted; OPERANDS: all are. */
+static void run_case(muster_worker *worker, const attention_case *c, muster_dtype dtype, int32_t left_out) {
+    static numbers o;
+    ops_pair pairs[OPERANDS];
+    const int64_t mark = muster_worker_scratch_mark(worker);
+    for (int32_t i = 0; i < OPERANDS; i++) {
+        pairs[i] = operand_of(worker, dtype, c, i);
+        if (i == MASK) hide_keys(worker, c, &pairs[i]);
+        if (i == Q || i == K || i == V || i == DY) read_operand(c, &pairs[i], i, o.of[i]);
+        if (i == MASK && c->masked) read_operand(c, &pairs[i], i, o.mask);
+    }
+    oracle(c, &o);
+    mst_attention_tensors t = {.q = &pairs[Q].device, .k = &pairs[K].device, .v = &pairs[V].device, .y = &pairs[Y].device};
+    t.mask = c->masked ? &pairs[MASK].device : NULL;
+    t.lse = &pairs[LSE].device;
+    assert_ok(mst_attention_forward(worker, &c->attention, &t, "test"));
+    t.dy = &pairs[DY].device;
+    t.dq = left_out == DQ ? NULL : &pairs[DQ].device;
+    t.dk = left_out == DK ? NULL : &pairs[DK].device;
+    t.dv = left_out == DV ? NULL : &pairs[DV].device;
+    assert_ok(mst_attention_gradient(worker, &c->attention, &t, "test"));
+    for (int32_t i = 0; i < OPERANDS; i++) {
+        if (!is_result(i) || i == left_out) continue;
+        ops_fetch(worker, &pairs[i]);
+        assert_result(c, &o, dtype, i, &pairs[i]);
+    }
+    assert_ok(muster_worker_scratch_release(worker, mark));
+}
+
+/* ---- many cases ---- */
+
+static int32_t cases, hidden;
+
+static muster_status small_body(muster_worker *worker, void *unused) {
+    const int rounds = ops_rounds(80, 2000);
+    (void)unused;
+    for (int round = 0; round < rounds; round++)
+        for (muster_dtype dtype = MUSTER_F16; dtype <= MUSTER_F64; dtype++) {
+            attention_case c;
+            do small_case(&c);
+            while (storage_of(&c, DQ) > 4000 || storage_of(&c, DK) > 4000 || storage_of(&c, DV) > 4000);
+            run_case(worker, &c, dtype, round % 4 == 3 ? DQ + (int32_t)ops_random(3) : OPERANDS);
+            cases++;
+            hidden += c.masked;
+        }
+    return MUSTER_OK;
+}
+
+static muster_status large_body(muster_worker *worker, void *unused) {
+    const int rounds = ops_rounds(4, 60);
+    (void)unused;
+    for (int round = 0; round < rounds; round++)
+        for (muster_dtype dtype = MUSTER_F16; dtype <= MUSTER_F64; dtype++) {
+            attention_case c;
+            do large_case(&c);
+            while (c.masked && storage_of(&c, MASK) > OPS_STORAGE);
+            if (storage_of(&c, MASK) > OPS_STORAGE) c.shapes[MASK][c.ndim[MASK] - 1] = c.shapes[MASK][c.ndim[MASK] - 2] = 1;
+            run_case(worker, &c, dtype, OPERANDS);
+            cases++;
+        }
+    return MUSTER_OK;
+}
+
+/* Exponentials of these scores overflow, or are 0, unless the largest is subtracted, in each tile
+ * anew. */
+static muster_status extreme_body(muster_worker *worker, void *unused) {
+    (void)unused;
+    for (int round = 0; round < 8; round++)
+        for (muster_dtype dtype = MUSTER_F32; dtype <= MUSTER_F64; dtype++) {
+            attention_case c = {.stack = 1, .queries = 9, .keys = round % 2 ? 7 : 530, .width = 4, .values = 5};
+            finish_case(&c, (const int64_t[]){2});
+            if (c.ndim[MASK] == 3) c.shapes[MASK][0] = 1;
+            c.attention.scale = round < 4 ? 8192 : -8192;
+            c.exact = true;
+            run_case(worker, &c, dtype, OPERANDS);
+            cases++;
+        }
+    return MUSTER_OK;
+}
+
+static void run_everywhere(mst_task body) {
+    static const char *const backends[] = {"host", "discrete"};
+    for (int b = ops_first_backend(); b < 2; b++) {
+        ops_seed();
+        assert_ok(ops_run_on(backends[b], body, NULL));
+    }
+    if (on_gpus()) return;
+    ops_seed();
+    assert_ok(mst_blas_open(false));
+    const bool blas = mst_blas_get()->sgemm != NULL;
+    const muster_status status = ops_run_on("host", body, NULL);
+    mst_blas_close();
+    assert_ok(status);
+    assert_true(blas);
+}
+
+static int32_t places_to_run(void) { return on_gpus() ? 2 - ops_first_backend() : 3; }
+
+static void small_shapes_agree_with_the_formula(void **state) {
+    (void)state;
+    cases = hidden = 0;
+    run_everywhere(small_body);
+    assert_int_equal(cases, ops_rounds(80, 2000) * 4 * places_to_run());
+    assert_true(hidden > cases / 3 && hidden < cases * 2 / 3);
+}
+
+static void shapes_of_several_tiles_agree_with_the_formula(void **state) {
+    (void)state;
+    cases = 0;
+    run_everywhere(large_body);
+    assert_int_equal(cases, ops_rounds(4, 60) * 4 * places_to_run());
+}
+
+static void extreme_scores_do_not_overflow(void **state) {
+    (void)state;
+    cases = 0;
+    run_everywhere(extreme_body);
+    assert_int_equal(cases, 16 * places_to_run());
+}
+
+/* ---- memory ---- */
+
+enum { FEW = 512, MANY = 4096, WIDTH = 8 };
+
+static int64_t scratch_held(const muster_worker *worker) {
+    int64_t bytes = 0;
+    for (int64_t i = 0; i < worker->scratch_count; i++) bytes += worker->scratch[i].bytes;
+    return bytes;
+}
+
+static void use_memory(muster_worker *worker, int64_t rows, bool gradient) {
+    static float memory[3][MANY * WIDTH], results[4][MANY * WIDTH];
+    const int64_t shape[] = {rows, WIDTH};
+    const mst_attention attention = {.causal = false};
+    muster_tensor in[3], out[4];
+    for (int32_t i = 0; i < 3; i++) in[i] = muster_tensor_make(MUSTER_F32, memory[i], 2, shape);
+    for (int32_t i = 0; i < 4; i++) out[i] = muster_tensor_make(MUSTER_F32, results[i], i == 3 ? 1 : 2, shape);
+    mst_attention_tensors t = {.q = &in[0], .k = &in[1], .v = &in[2], .y = &in[0], .lse = &out[3], .dy = &in[1]};
+    t.dq = &out[0], t.dk = &out[1], t.dv = &out[2];
+    if (gradient) {
+        assert_ok(mst_attention_gradient(worker, &attention, &t, "test"));
+    } else {
+        t.y = &out[0];
+        assert_ok(mst_attention_forward(worker, &attention, &t, "test"));
+    }
+}
+
+/* The scores would be 64 MiB. */
+static muster_status memory_body(muster_worker *worker, void *unused) {
+    (void)unused;
+    use_memory(worker, FEW, false);
+    const int64_t held = scratch_held(worker);
+    use_memory(worker, MANY, false);
+    assert_int_equal(scratch_held(worker), held);
+    assert_in_range(held, 1, 1 << 20);
+    use_memory(worker, FEW, true);
+    assert_true(scratch_held(worker) <= 1 << 20);
+    use_memory(worker, MANY, true);
+    assert_true(scratch_held(worker) <= (1 << 20) + 2 * MANY * WIDTH * (int64_t)sizeof(float));
+    return MUSTER_OK;
+}
+
+static void memory_does_not_grow_with_the_scores(void **state) {
+    (void)state;
+    assert_ok(ops_run_on("host", memory_body, NULL));
+}
+
+/* ---- refusals ---- */
+
+static muster_status refuse_body(muster_worker *worker, void *unused) {
+    static float memory[64];
+    const mst_attention attention = {.causal = false};
+    muster_tensor right[OPERANDS];
+    int32_t refused = 0;
+    (void)unused;
+    for (int32_t i = 0; i < OPERANDS; i++) right[i] = muster_tensor_make(MUSTER_F32, memory, 3, (const int64_t[]){2, 3, 4});
+    right[K].shape[1] = right[V].shape[1] = right[DK].shape[1] = right[DV].shape[1] = right[MASK].shape[2] = 2;
+    right[LSE].ndim = 2;
+#define REFUSED(operand, change, status, message)                                                                            \
+    do {                                                                                                                     \
+        muster_tensor t[OPERANDS];                                                                                           \
+        memcpy(t, right, sizeof t);                                                                                          \
+        muster_tensor *wrong = &t[operand];                                                                                  \
+        change;                                                                                                              \
+        const mst_attention_tensors given = {&t[Q], &t[K], &t[V], &t[MASK], &t[Y], &t[LSE], &t[DY], &t[DQ], &t[DK], &t[DV]}; \
+        assert_refused(mst_attention_gradient(worker, &attention, &given, "here"), status, message);                         \
+        refused++;                                                                                                           \
+    } while (0)
+    REFUSED(Q, wrong->dtype = MUSTER_I32, MUSTER_UNSUPPORTED, "here: q: expected f16, bf16, f32 or f64, received i32");
+    REFUSED(Q, wrong->ndim = 1, MUSTER_SHAPE_MISMATCH, "here: q: expected 2 dimensions or more, received shape (2,)");
+    REFUSED(K, wrong->dtype = MUSTER_F16, MUSTER_DTYPE_MISMATCH, "here: k: expected the dtype of q, f32, received f16");
+    REFUSED(K, wrong->ndim = 2, MUSTER_SHAPE_MISMATCH, "here: k: expected 3 dimensions, received shape (2, 2)");
+    REFUSED(K, wrong->shape[2] = 3, MUSTER_SHAPE_MISMATCH, "here: k: expected shape (2, 2, 4), received (2, 2, 3)");
+    REFUSED(V, wrong->shape[1] = 3, MUSTER_SHAPE_MISMATCH, "here: v: expected shape (2, 2, 4), received (2, 3, 4)");
+    REFUSED(V, wrong->shape[0] = 1, MUSTER_SHAPE_MISMATCH, "here: v: expected shape (2, 2, 4), received (1, 2, 4)");
+    REFUSED(MASK, wrong->shape[2] = 3, MUSTER_SHAPE_MISMATCH,
+            "here: mask: expected a shape that broadcasts to that of the scores, (2, 3, 2), received (2, 3, 3)");
+    REFUSED(Y, wrong->shape[1] = 2, MUSTER_SHAPE_MISMATCH, "here: y: expected shape (2, 3, 4), received (2, 2, 4)");
+    REFUSED(LSE, wrong->dtype = MUSTER_F64, MUSTER_UNSUPPORTED, "here: lse: expected f32, received f64");
+    REFUSED(LSE, wrong->ndim = 1, MUSTER_SHAPE_MISMATCH, "here: lse: expected shape (2, 3), received (2,)");
+    REFUSED(DY, wrong->shape[2] = 3, MUSTER_SHAPE_MISMATCH, "here: dy: expected shape (2, 3, 4), received (2, 3, 3)");
+    REFUSED(DQ, wrong->shape[2] = 3, MUSTER_SHAPE_MISMATCH, "here: dq: expected shape (2, 3, 4), received (2, 3, 3)");
+    REFUSED(DK, wrong->shape[1] = 3, MUSTER_SHAPE_MISMATCH, "here: dk: expected shape (2, 2, 4), received (2, 3, 4)");
+    REFUSED(DV, wrong->shape[1] = 3, MUSTER_SHAPE_MISMATCH, "here: dv: expected shape (2, 2, 4), received (2, 3, 4)");
+    assert_int_equal(refused, 15);
+    return MUSTER_OK;
+}
+
+static void wrong_operands_are_refused(void **state) {
+    (void)state;
+    assert_ok(ops_run_on("host", refuse_body, NULL));
+}
+
+static int add_code(void **state) {
+    (void)state;
+    return mst_code_add(&mst_nn_code) == MUSTER_OK && mst_discrete_register() == MUSTER_OK ? 0 : -1;
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(small_shapes_agree_with_the_formula), cmocka_unit_test(shapes_of_several_tiles_agree_with_the_formula),
+        cmocka_unit_test(extreme_scores_do_not_overflow),      cmocka_unit_test(memory_does_not_grow_with_the_scores),
+        cmocka_unit_test(wrong_operands_are_refused),
+    };
+    return cmocka_run_group_tests(tests, add_code, NULL);
+}
