@@ -1811,6 +1811,36 @@ static inline muster_expr *muster_expr_global_average_pool_at(const char *where,
 }
 #define muster_expr_global_average_pool(...) muster_expr_global_average_pool_at(MUSTER_HERE, __VA_ARGS__)
 
+/* attention: softmax(scale q k^T + mask) v over the last two axes of q (..., n, d), k (..., m, d),
+ * v (..., m, e); scale 0 means 1 / sqrt(d); causal: query i sees the keys up to i; mask, which may
+ * be missing, broadcasts to (..., n, m); 0 where a query sees no key; result 1: logsumexp of the
+ * scores. */
+typedef struct muster_attention_attributes {
+    int32_t reserved; /* 0 */
+    int64_t causal;
+} muster_attention_attributes;
+static inline muster_expr *muster_expr_attention_at(const char *where, muster_expr *q, muster_expr *k, muster_expr *v, muster_expr *mask, double scale, muster_attention_attributes attributes) {
+    muster_expr *result;
+    muster_attribute list[3];
+    memset(list, 0, sizeof list);
+    list[0].name = "scale";
+    list[0].number = scale;
+    list[1].name = "causal";
+    list[1].integer = attributes.causal;
+    muster_expr *inputs[4];
+    inputs[0] = q;
+    inputs[1] = k;
+    inputs[2] = v;
+    inputs[3] = mask;
+    (void)muster_expr_apply(muster_expr_graph(q), "attention", inputs, !mask ? 3 : 4, list, where, &result);
+    return result;
+}
+#ifndef __cplusplus
+#define muster_expr_attention(...) muster_expr_attention_(__VA_ARGS__, )
+#define muster_expr_attention_(a0, a1, a2, a3, a4, ...) \
+    muster_expr_attention_at(MUSTER_HERE, a0, a1, a2, a3, a4, (muster_attention_attributes){0, __VA_ARGS__})
+#endif
+
 /* layer_norm: (x - mean) / sqrt(variance + epsilon) over the axes from `axis` on, times scale, plus
  * bias, which have the shape of these axes and may be missing. */
 static inline muster_expr *muster_expr_layer_norm_at(const char *where, muster_expr *x, muster_expr *scale, muster_expr *bias, int64_t axis, double epsilon) {

@@ -360,6 +360,22 @@ case(NUMBERS, "add_along_axis(x, g, 5, 0)", lambda x, g: added_along(x, g, 5, 0)
 case(["f32"], "one_hot(i, 4, DTYPE)", lambda i: np.eye(4)[i])
 case(["i8"], "one_hot(labels, 3, DTYPE)", lambda labels: np.eye(3)[labels], result="i8")
 
+# attention
+def attended(q, k, v, scale=None, mask=0, causal=False):
+    scores = q @ k.swapaxes(-1, -2) * (scale or 1 / np.sqrt(q.shape[-1])) + mask
+    if causal:
+        scores = np.where(np.arange(k.shape[-2]) > np.arange(q.shape[-2])[:, None], -np.inf, scores)
+    weights = np.exp(scores - scores.max(-1, keepdims=True, initial=-1e300))
+    return weights / np.maximum(weights.sum(-1, keepdims=True), 1e-300) @ v
+
+
+case(FLOATS, "attention(t, t, t)", lambda t: attended(t, t, t), loose=8)
+case(FLOATS, "attention(t, t, t, causal=1)", lambda t: attended(t, t, t, causal=True), loose=8)
+case(FLOATS, "attention(x, m, r, y, scale=0.5)", lambda x, m, r, y: attended(x, m, r, .5, y), loose=8)
+case(FLOATS, "attention(x, m, r, v, 2, 1)", lambda x, m, r, v: attended(x, m, r, 2, v, True), loose=8)
+case(SINGLES, "attention(x, e, e)", lambda x, e: attended(x, e, e), loose=8)
+case(SINGLES, "attention(t, t, t, one, scale=-1)", lambda t, one: attended(t, t, t, -1, one), loose=8)
+
 # normalisation
 case(FLOATS, "layer_norm(x)", lambda x: standard(x, -1), loose=8)
 case(FLOATS, "layer_norm(x, v, v, epsilon=0.25)", lambda x, v: standard(x, -1, .25) * v + v, loose=8)

@@ -529,6 +529,7 @@ static void random_graphs_agree(void **state) {
                                                "floor_divide",
                                                "softmax_cross_entropy",
                                                "stop_gradient",
+                                               "attention",
                                                "convolution",
                                                "convolution_transpose",
                                                "max_pool",

@@ -6,12 +6,13 @@
 
 #include <stdbool.h>
 
-enum { OPERATOR_OPERANDS = 3, OPERATOR_ATTRIBUTES = 5 };
+enum { OPERATOR_OPERANDS = 4, OPERATOR_ATTRIBUTES = 5 };
 
 typedef struct operator_row {
     const char *operation;
     /* Digits: the sizes of the axes; R: the rows of a call; "-": a scalar. A letter before them: i
-     * indices, b truth, n i32. Else f64. NULL: there are no more. */
+     * indices, b truth, n i32, m f64 of which no gradient is taken. Else f64. NULL: there are no
+     * more. */
     const char *shapes[OPERATOR_OPERANDS];
     muster_attribute attributes[OPERATOR_ATTRIBUTES];
     bool second; /* the gradient of its gradient, too, which has operators of its own */

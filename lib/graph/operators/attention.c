@@ -1,0 +1,188 @@
+/* Attention, without a matrix of scores in memory, and its gradient, which computes the scores
+ * again. */
+#include "attention/attention_impl.h"
+#include "operators_private.h"
+
+enum { SCALE, CAUSAL };                                           /* attributes */
+enum { Q, K, V, MASK, OPERANDS };                                 /* operands of attention */
+enum { RESULT = 3, LSE, CHANGE, GRADIENT_MASK, BEFORE_MASK = 6 }; /* operands of the gradient after q, k, v */
+
+/* ---- shapes ---- */
+
+static muster_status refuse_axes(mst_draft *draft, int32_t operand, const char *expected, int32_t like) {
+    char other[MST_NODE_TEXT], received[MST_NODE_TEXT];
+    return mst_draft_refuse(draft, MUSTER_SHAPE_MISMATCH, operand, "expected %s %s, received %s", expected,
+                            mst_node_text(draft->inputs[like], draft->op->operands[like], other),
+                            mst_type_text(draft->graph, &draft->inputs[operand]->type, received));
+}
+
+static muster_status check_stacks(mst_draft *draft) {
+    char received[MST_NODE_TEXT];
+    const mst_type *q = &draft->inputs[Q]->type, *k = &draft->inputs[K]->type, *v = &draft->inputs[V]->type;
+    if (q->ndim < 2)
+        return mst_draft_refuse(draft, MUSTER_SHAPE_MISMATCH, Q, "expected 2 dimensions or more, received %s",
+                                mst_type_text(draft->graph, q, received));
+    for (int32_t i = K; i <= V; i++) {
+        const mst_type *type = &draft->inputs[i]->type;
+        bool same = type->ndim == q->ndim;
+        for (int32_t d = 0; same && d < q->ndim - 2; d++) same = type->dims[d] == q->dims[d];
+        if (!same) return refuse_axes(draft, i, "the axes before the last two that", Q);
+    }
+    if (k->dims[k->ndim - 1] != q->dims[q->ndim - 1]) return refuse_axes(draft, K, "the last size of", Q);
+    if (v->dims[v->ndim - 2] != k->dims[k->ndim - 2]) return refuse_axes(draft, V, "as many rows as", K);
+    return MUSTER_OK;
+}
+
+static muster_status check_mask(mst_draft *draft, const mst_type *scores) {
+    char expected[MST_NODE_TEXT], received[MST_NODE_TEXT];
+    const mst_type *mask = &draft->inputs[MASK]->type;
+    bool fits = mask->ndim <= scores->ndim;
+    for (int32_t d = 0; fits && d < mask->ndim; d++)
+        fits = mask->dims[d] == MST_DIM_ONE || mask->dims[d] == scores->dims[scores->ndim - mask->ndim + d];
+    if (fits) return MUSTER_OK;
+    return mst_draft_refuse(draft, MUSTER_SHAPE_MISMATCH, MASK, "expected a shape that broadcasts to %s, received %s",
+                            mst_type_text(draft->graph, scores, expected), mst_type_text(draft->graph, mask, received));
+}
+
+static muster_status infer_attention(mst_draft *draft) {
+    muster_dtype dtype;
+    MUSTER_TRY(mst_draft_unify(draft, 0, &dtype));
+    MUSTER_TRY(check_stacks(draft));
+    const double scale = draft->values[SCALE].number;
+    if (!(scale - scale == 0))
+        return mst_draft_refuse(draft, MUSTER_INVALID_ARGUMENT, -1, "scale: expected a finite number, received %g", scale);
+    mst_type scores = draft->inputs[Q]->type, *y = &draft->types[0], *lse = &draft->types[1];
+    const int32_t last = scores.ndim - 1;
+    scores.dims[last] = draft->inputs[K]->type.dims[last - 1];
+    if (draft->count > MASK) MUSTER_TRY(check_mask(draft, &scores));
+    draft->values[CAUSAL].integer = draft->values[CAUSAL].integer != 0;
+    *y = *lse = draft->inputs[Q]->type;
+    y->dims[last] = draft->inputs[V]->type.dims[last];
+    lse->ndim = last;
+    lse->dtype = mst_dtype_compute(dtype);
+    return MUSTER_OK;
+}
+
+/* It is made by the library, with operands that attention has had. */
+static muster_status infer_gradient(mst_draft *draft) {
+    for (int32_t i = Q; i <= V; i++) draft->types[i] = draft->inputs[i]->type;
+    return MUSTER_OK;
+}
+
+/* ---- gradient ---- */
+
+static void gradient_attention(mst_gradients *gradients, muster_expr *node, muster_expr *dy) {
+    const bool masked = node->input_count > MASK;
+    muster_expr *const *in = node->inputs;
+    if (masked && mst_gradient_wanted(gradients, node, MASK)) {
+        mst_gradient_refuse(gradients, node,
+                            "its mask has none: it would need the matrix of scores (stop_gradient(mask) where none is wanted)");
+        return;
+    }
+    muster_expr *operands[] = {in[Q], in[K], in[V], node, muster_expr_result(node, 1), dy, masked ? in[MASK] : NULL};
+    muster_expr *made =
+        mst_apply(node->graph, MST_OPERATOR_attention_gradient, operands, masked ? BEFORE_MASK + 1 : BEFORE_MASK, node->values);
+    if (mst_node_is_error(made)) return;
+    for (int32_t i = Q; i <= V; i++)
+        if (mst_gradient_wanted(gradients, node, i)) mst_gradient_add(gradients, node, i, i == Q ? made : muster_expr_result(made, i));
+}
+
+/* ---- running ---- */
+
+static mst_attention attention_of(const muster_expr *node) {
+    return (mst_attention){.scale = node->values[SCALE].number, .causal = node->values[CAUSAL].integer != 0};
+}
+
+static muster_status run_attention(muster_worker *worker, const mst_step_run *run) {
+    const mst_attention attention = attention_of(run->node);
+    const mst_attention_tensors tensors = {.q = run->in[Q],
+                                           .k = run->in[K],
+                                           .v = run->in[V],
+                                           .mask = run->node->input_count > MASK ? run->in[MASK] : NULL,
+                                           .y = run->out[0],
+                                           .lse = run->out[1]};
+    return mst_attention_forward(worker, &attention, &tensors, "muster_expr_attention");
+}
+
+static muster_status run_gradient(muster_worker *worker, const mst_step_run *run) {
+    const mst_attention attention = attention_of(run->node);
+    const mst_attention_tensors tensors = {
+        .q = run->in[Q],
+        .k = run->in[K],
+        .v = run->in[V],
+        .mask = run->node->input_count > GRADIENT_MASK ? run->in[GRADIENT_MASK] : NULL,
+        .y = run->in[RESULT],
+        .lse = run->in[LSE],
+        .dy = run->in[CHANGE],
+        .dq = run->out[Q],
+        .dk = run->out[K],
+        .dv = run->out[V]
+    };
+    return mst_attention_gradient(worker, &attention, &tensors, "muster_expr_attention");
+}
+
+static double last_size(const muster_expr *node, int32_t from_end, const int64_t *sizes) {
+    return (double)mst_dim_value(node->graph, node->type.dims[node->type.ndim - from_end], sizes);
+}
+/* For each key two products of rows of d and of e elements, or five. */
+static double operations_attention(const muster_expr *node, const int64_t *sizes) {
+    const double keys = last_size(node->inputs[K], 2, sizes), width = last_size(node->inputs[K], 1, sizes);
+    const double values = last_size(node->inputs[V], 1, sizes);
+    return values > 0 ? 2 * keys * (1 + width / values) : 0;
+}
+static double operations_gradient(const muster_expr *node, const int64_t *sizes) {
+    const double keys = last_size(node->inputs[K], 2, sizes), width = last_size(node->inputs[K], 1, sizes);
+    const double values = last_size(node->inputs[V], 1, sizes);
+    return width > 0 ? 2 * keys * (3 + 2 * values / width) : 0;
+}
+
+/* ---- distributions ---- */
+
+/* Any axis of the stack may be cut: rows, heads. A mask is cut where it has the axis. */
+static bool distribute_attention(const muster_expr *node, mst_distribution result, int32_t way, mst_distribution *operands) {
+    if (result.kind != MST_CUT || result.axis >= node->type.ndim - 2) return false;
+    return mst_distribute_elementwise(node, result, way, operands);
+}
+
+/* The gradients are proportional to dy. */
+static bool distribute_gradient(const muster_expr *node, mst_distribution result, int32_t way, mst_distribution *operands) {
+    if (result.kind == MST_PARTIAL) return way == 0 && mst_distribute_scaled(node, result, CHANGE, operands);
+    if (result.axis >= node->type.ndim - 2 || !mst_distribute_elementwise(node, result, way, operands)) return false;
+    operands[LSE] = result; /* which lacks the last axis */
+    return true;
+}
+
+/* ---- the operators ---- */
+
+#define ATTRIBUTES \
+    {"scale", MST_VALUE_NUMBER}, { "causal", MST_VALUE_INTEGER }
+
+const mst_operator mst_operator_attention = {
+    MST_ANY_OPERATOR(
+        attention, "softmax(scale q k^T + mask) v over the last two axes of q (..., n, d), k (..., m, d), v (..., m, e); scale 0 means 1 / "
+                   "sqrt(d); causal: query i sees the keys up to i; mask, which may be missing, broadcasts to (..., n, m); 0 where a query "
+                   "sees no key; result 1: logsumexp of the scores"),
+    .operands = {"q", "k", "v", "mask"},
+    .optional = 1,
+    .attributes = {ATTRIBUTES},
+    .dtypes = MST_FLOAT_DTYPES,
+    .results = 2,
+    .infer = infer_attention,
+    .distribute = distribute_attention,
+    .operations = operations_attention,
+    .run = run_attention,
+    .gradient = gradient_attention};
+
+const mst_operator mst_operator_attention_gradient = {
+    MST_ANY_OPERATOR(attention_gradient, "the gradients of attention by q, and as results 1 and 2 by k and v"),
+    .operands = {"q", "k", "v", "y", "lse", "dy", "mask"},
+    .optional = 1,
+    .attributes = {ATTRIBUTES},
+    .dtypes = MST_FLOAT_DTYPES,
+    .flags = MST_OPERATOR_HIDDEN | MST_OPERATOR_ALL_GRADIENTS,
+    .results = 3,
+    .infer = infer_gradient,
+    .distribute = distribute_gradient,
+    .operations = operations_gradient,
+    .run = run_gradient,
+    .no_gradient = "for second derivatives write softmax(scale * q @ swapaxes(k, -1, -2)) @ v in place of attention"};
