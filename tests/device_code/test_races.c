@@ -208,18 +208,21 @@ static void ordered_rows(muster_worker *w) {
     keep(w, numbers);
 }
 
-/* More keys and queries than threads, and more columns than a block sums at once. */
+/* More keys, and then more queries, than threads, and more columns than a block sums at once. */
 static void attentions(muster_worker *w) {
-    const mst_attention attention = {.scale = 0.01, .causal = true};
-    muster_tensor q = floats(w, SHAPE(2, 263, 18)), k = floats(w, SHAPE(2, 259, 18)), v = floats(w, SHAPE(2, 259, 17)),
-                  dy = floats(w, SHAPE(2, 263, 17)), y = empty(w, MUSTER_F32, SHAPE(2, 263, 17)), lse = empty(w, MUSTER_F32, SHAPE(2, 263)),
-                  dq = empty(w, MUSTER_F32, SHAPE(2, 263, 18)), dk = empty(w, MUSTER_F32, SHAPE(2, 259, 18)),
-                  dv = empty(w, MUSTER_F32, SHAPE(2, 259, 17));
-    const mst_attention_tensors t = {.q = &q, .k = &k, .v = &v, .y = &y, .lse = &lse, .dy = &dy, .dq = &dq, .dk = &dk, .dv = &dv};
+    enum { FEW = GRID + 2, MANY = 259 };
+    const mst_attention attention = {.scale = 0.01};
+    muster_tensor few = floats(w, SHAPE(FEW, 17)), many = floats(w, SHAPE(MANY, 17)), y = empty(w, MUSTER_F32, SHAPE(FEW, 17)),
+                  lse = empty(w, MUSTER_F32, SHAPE(FEW)), d = empty(w, MUSTER_F32, SHAPE(FEW, 17));
+    mst_attention_tensors t = {.q = &few, .k = &many, .v = &many, .y = &y, .lse = &lse, .dy = &few, .dq = &d};
     assert_ok(mst_attention_forward(w, &attention, &t, "test"));
     keep(w, y), keep(w, lse);
     assert_ok(mst_attention_gradient(w, &attention, &t, "test"));
-    keep(w, dq), keep(w, dk), keep(w, dv);
+    keep(w, d);
+    muster_tensor of_many = floats(w, SHAPE(MANY)), dv = empty(w, MUSTER_F32, SHAPE(FEW, 17));
+    t = (mst_attention_tensors){.q = &many, .k = &few, .v = &few, .y = &many, .lse = &of_many, .dy = &many, .dk = &d, .dv = &dv};
+    assert_ok(mst_attention_gradient(w, &attention, &t, "test"));
+    keep(w, d), keep(w, dv);
 }
 
 /* More elements than threads. */

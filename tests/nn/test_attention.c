@@ -4,6 +4,7 @@
 #include "attention/attention_impl.h"
 #include "base_check.h"
 #include "base_machine.h"
+#include "base_skip.h"
 #include "device_discrete.h"
 #include "nn_impl.h"
 #include "op_impl.h"
@@ -398,18 +399,18 @@ static muster_status memory_body(muster_worker *worker, void *unused) {
 
 static void memory_does_not_grow_with_the_scores(void **state) {
     (void)state;
+    if (on_gpus()) SKIP("not on GPUs: their kernels use no scratch memory");
     assert_ok(ops_run_on("host", memory_body, NULL));
 }
 
 /* ---- refusals ---- */
 
 static muster_status refuse_body(muster_worker *worker, void *unused) {
-    static float memory[64];
     const mst_attention attention = {.causal = false};
     muster_tensor right[OPERANDS];
     int32_t refused = 0;
     (void)unused;
-    for (int32_t i = 0; i < OPERANDS; i++) right[i] = muster_tensor_make(MUSTER_F32, memory, 3, (const int64_t[]){2, 3, 4});
+    for (int32_t i = 0; i < OPERANDS; i++) right[i] = muster_worker_scratch(worker, MUSTER_F32, 3, (const int64_t[]){2, 3, 4});
     right[K].shape[1] = right[V].shape[1] = right[DK].shape[1] = right[DV].shape[1] = right[MASK].shape[2] = 2;
     right[LSE].ndim = 2;
 #define REFUSED(operand, change, status, message)                                                                            \

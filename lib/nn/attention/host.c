@@ -7,7 +7,7 @@
 #include <math.h>
 #include <string.h>
 
-enum { TILE_QUERIES = 128, TILE_KEYS = 256 };
+enum { TILE_QUERIES = 256, TILE_KEYS = 256 };
 
 typedef struct host_work {
     const mst_attention_call *call;
