@@ -1952,6 +1952,84 @@ static inline muster_expr *muster_expr_local_response_norm_at(const char *where,
     muster_expr_local_response_norm_at(MUSTER_HERE, a0, a1, a2, a3, (muster_local_response_norm_attributes){0, __VA_ARGS__})
 #endif
 
+/* batch_norm: (x - mean) / sqrt(variance + epsilon) for each channel of x (n, c, ...), times scale,
+ * plus bias (each (c)); scale and bias may be missing; training = 1: mean and variance of x over
+ * all rows, or with per_device = 1 over those of each device, in place of the operands; the mean
+ * operand is then a number near the mean, which keeps digits. */
+typedef struct muster_batch_norm_attributes {
+    int32_t reserved; /* 0 */
+    int64_t training;
+    int64_t per_device;
+} muster_batch_norm_attributes;
+static inline muster_expr *muster_expr_batch_norm_at(const char *where, muster_expr *x, muster_expr *mean, muster_expr *variance, muster_expr *scale, muster_expr *bias, double epsilon, muster_batch_norm_attributes attributes) {
+    muster_expr *result;
+    muster_attribute list[4];
+    memset(list, 0, sizeof list);
+    list[0].name = "training";
+    list[0].integer = attributes.training;
+    list[1].name = "epsilon";
+    list[1].number = epsilon;
+    list[2].name = "per_device";
+    list[2].integer = attributes.per_device;
+    muster_expr *inputs[5];
+    inputs[0] = x;
+    inputs[1] = mean;
+    inputs[2] = variance;
+    inputs[3] = scale;
+    inputs[4] = bias;
+    (void)muster_expr_apply(muster_expr_graph(x), "batch_norm", inputs, !scale ? 3 : !bias ? 4 : 5, list, where, &result);
+    return result;
+}
+#ifndef __cplusplus
+#define muster_expr_batch_norm(...) muster_expr_batch_norm_(__VA_ARGS__, )
+#define muster_expr_batch_norm_(a0, a1, a2, a3, a4, a5, ...) \
+    muster_expr_batch_norm_at(MUSTER_HERE, a0, a1, a2, a3, a4, a5, (muster_batch_norm_attributes){0, __VA_ARGS__})
+#endif
+
+/* batch_norm_mean: the new running mean: (1 - momentum) mean + momentum times the mean of each
+ * channel of x (n, c, ...) over all rows. */
+static inline muster_expr *muster_expr_batch_norm_mean_at(const char *where, muster_expr *x, muster_expr *mean, double momentum) {
+    muster_expr *result;
+    muster_attribute list[2];
+    memset(list, 0, sizeof list);
+    list[0].name = "momentum";
+    list[0].number = momentum;
+    muster_expr *inputs[2];
+    inputs[0] = x;
+    inputs[1] = mean;
+    (void)muster_expr_apply(muster_expr_graph(x), "batch_norm_mean", inputs, 2, list, where, &result);
+    return result;
+}
+#define muster_expr_batch_norm_mean(...) muster_expr_batch_norm_mean_at(MUSTER_HERE, __VA_ARGS__)
+
+/* batch_norm_variance: the new running variance: (1 - momentum) variance + momentum times the
+ * variance of each channel of x (n, c, ...) over all rows, of n - ddof elements, at least 1; mean:
+ * the old running mean. */
+typedef struct muster_batch_norm_variance_attributes {
+    int32_t reserved; /* 0 */
+    int64_t ddof;
+} muster_batch_norm_variance_attributes;
+static inline muster_expr *muster_expr_batch_norm_variance_at(const char *where, muster_expr *x, muster_expr *mean, muster_expr *variance, double momentum, muster_batch_norm_variance_attributes attributes) {
+    muster_expr *result;
+    muster_attribute list[3];
+    memset(list, 0, sizeof list);
+    list[0].name = "momentum";
+    list[0].number = momentum;
+    list[1].name = "ddof";
+    list[1].integer = attributes.ddof;
+    muster_expr *inputs[3];
+    inputs[0] = x;
+    inputs[1] = mean;
+    inputs[2] = variance;
+    (void)muster_expr_apply(muster_expr_graph(x), "batch_norm_variance", inputs, 3, list, where, &result);
+    return result;
+}
+#ifndef __cplusplus
+#define muster_expr_batch_norm_variance(...) muster_expr_batch_norm_variance_(__VA_ARGS__, )
+#define muster_expr_batch_norm_variance_(a0, a1, a2, a3, ...) \
+    muster_expr_batch_norm_variance_at(MUSTER_HERE, a0, a1, a2, a3, (muster_batch_norm_variance_attributes){0, __VA_ARGS__})
+#endif
+
 /* reshape: the elements of x in another shape. */
 static inline muster_expr *muster_expr_reshape_at(const char *where, muster_expr *x, int32_t shape_count, const int64_t *shape) {
     muster_expr *result;

@@ -275,6 +275,8 @@ enum {
     /* An element of the result may be rounded otherwise if it is computed with other rows: with
      * logical shards, those of each shard are computed apart. */
     MST_OPERATOR_BY_SHARD = 16,
+    /* It is about the rows that each device has: the result is always cut along axis 0. */
+    MST_OPERATOR_OWN_ROWS = 32,
 };
 
 struct mst_operator {

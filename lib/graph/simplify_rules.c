@@ -219,6 +219,7 @@ static muster_expr *simplify_by_operator(muster_expr *node) {
     case MST_OPERATOR_negative:
         return mst_node_is(X, MST_OPERATOR_negative) ? keep_places(X->inputs[0], X) : NULL;
     case MST_OPERATOR_stop_gradient: /* the gradients are there already */
+    case MST_OPERATOR_normalised:
         return X;
     case MST_OPERATOR_where:
         return rule_where(node);

@@ -315,6 +315,46 @@ static void texts(muster_runtime *rt) {
     EXPECT(result > expected - 1e-4 && result < expected + 1e-4);
 }
 
+/* The running statistics become those of the rows, which all calls have alike. */
+static void normalised(muster_runtime *rt) {
+    static const float zeros[K], ones[K] = {1, 1, 1}, halves[K] = {0.5f, 0.5f, 0.5f};
+    muster_graph *g;
+    muster_function *step;
+    muster_variable *mean, *variance, *scale;
+    check(muster_graph_create(rt, "normalised", &g));
+    check(muster_variable_create(rt, "mean", muster_f32(zeros, K), &mean));
+    check(muster_variable_create(rt, "variance", muster_f32(ones, K), &variance));
+    check(muster_variable_create(rt, "scale", muster_f32(halves, K), &scale));
+    muster_expr *rows =
+        muster_graph_input(g, "x", MUSTER_F32, MUSTER_SHAPE(MUSTER_ROWS, K), MUSTER_SCATTER);
+    /* snippet: normalised */
+    muster_expr *m = muster_graph_parameter(g, mean), *v = muster_graph_parameter(g, variance);
+    muster_expr *s = muster_graph_parameter(g, scale);
+    muster_expr *y = muster_expr_batch_norm(rows, m, v, s, NULL, 1e-5, .training = 1);
+    (void)muster_graph_update(g, mean, muster_expr_batch_norm_mean(rows, m, 0.1), MUSTER_AUTO);
+    (void)muster_graph_update(g, variance, muster_expr_batch_norm_variance(rows, m, v, 0.1),
+                              MUSTER_AUTO);
+    muster_expr *later = muster_expr_batch_norm(rows, m, v, s, NULL, 1e-5);
+    /* end of snippet */
+    (void)muster_graph_output(g, "y", y, MUSTER_AUTO);
+    (void)muster_graph_output(g, "later", later, MUSTER_AUTO);
+    check(muster_graph_compile(g, NULL, &step));
+    check(muster_graph_destroy(g));
+    float now[N][K], then[N][K];
+    const muster_tensor in = muster_f32(x, N, K);
+    const muster_tensor out[] = {muster_f32(now, N, K), muster_f32(then, N, K)};
+    for (int i = 0; i < 200; i++) check(muster_function_call(step, &in, 1, out, 2, NULL));
+    for (int k = 0; k < K; k++) {
+        double sum = 0, squares = 0;
+        for (int i = 0; i < N; i++) {
+            sum += now[i][k];
+            squares += now[i][k] * now[i][k];
+            EXPECT(then[i][k] - now[i][k] < 1e-4f && now[i][k] - then[i][k] < 1e-4f);
+        }
+        EXPECT(sum < 1e-5 && sum > -1e-5 && squares < N * 0.251 && squares > N * 0.249);
+    }
+}
+
 static void dropped(muster_runtime *rt) {
     muster_graph *g;
     muster_function *f;
@@ -456,6 +496,7 @@ int main(void) {
     substitute(rt);
     sizes(rt);
     texts(rt);
+    normalised(rt);
     dropped(rt);
     wrong(rt);
     operators(rt);

@@ -144,6 +144,10 @@ def average_pooled(x, *arguments, **more):
     return pooled(x, lambda window, count: window.sum(-1) / count, *arguments, **more)
 def l2_pooled(x, *arguments, **more):
     return pooled(x, lambda window, count: np.sqrt((window * window).sum(-1)), *arguments, **more)
+def by_channel(numbers, x):
+    return numbers.reshape((-1,) + (1,) * (x.ndim - 2))
+def batch_norm(x, mean, variance, scale, bias, epsilon=1e-5):
+    return (x - by_channel(mean, x)) / np.sqrt(by_channel(variance, x) + epsilon) * by_channel(scale, x) + by_channel(bias, x)
 def largest(x, k):
     return -np.sort(-x.astype(np.int64 if x.dtype != np.float64 else np.float64), -1)[..., :k]
 
@@ -416,6 +420,17 @@ case(SINGLES, "l2_pool(t, 3, 2, padding=1, ceil_mode=1)", lambda t: l2_pooled(t,
 case(FLOATS, "global_max_pool(image)", lambda image: image.max((2, 3), keepdims=True))
 case(FLOATS, "global_max_pool(t)", lambda t: t.max(2, keepdims=True))
 case(FLOATS, "global_average_pool(box)", lambda box: box.mean((2, 3, 4), keepdims=True), loose=2)
+case(FLOATS, "batch_norm(t, v, absolute(v), v, v)", lambda t, v: batch_norm(t, v, abs(v), v, v), loose=8)
+case(FLOATS, "batch_norm(x, v, absolute(v), epsilon=0.5)", lambda x, v: batch_norm(x, v, abs(v), np.ones(3), np.zeros(3), .5), loose=8)
+case(FLOATS, "batch_norm(x, v, v, training=1)", lambda x, v: standard(x, 0), loose=8)
+case(FLOATS, "batch_norm(t, v, v, v, v, training=1, epsilon=0.5)",
+     lambda t, v: standard(t, (0, 2), .5) * v[:, None] + v[:, None], loose=8)
+case(SINGLES, "batch_norm(one, v, v, v, training=1, per_device=1)", lambda one, v: standard(one, (0, 2)) * v[:, None], loose=8)
+case(FLOATS, "batch_norm_mean(t, v)", lambda t, v: .9 * v + .1 * t.mean((0, 2)), loose=8)
+case(FLOATS, "batch_norm_mean(x, v, 1)", lambda x, v: x.mean(0), loose=8)
+case(FLOATS, "batch_norm_variance(x, v, v)", lambda x, v: .9 * v + .1 * x.var(0), loose=8)
+case(FLOATS, "batch_norm_variance(t, v, v, 0.25, ddof=1)", lambda t, v: .75 * v + .25 * t.var((0, 2), ddof=1), loose=8)
+case(SINGLES, "batch_norm_variance(one, v, v, 1, 5)", lambda one, v: one.var((0, 2)), loose=8)
 
 # losses
 case(SINGLES, "softmax_cross_entropy(x, labels)", lambda x, labels: row_losses(x, labels).sum(), loose=5)

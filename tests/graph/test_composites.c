@@ -55,6 +55,30 @@ static void wrong_arguments_are_refused(void **state) {
         {"instance_norm(n)", MUSTER_SHAPE_MISMATCH, "muster_expr_instance_norm: x \"n\": expected 3 to 8 axes (rows, channels, ...)"},
         {"local_response_norm(n)", MUSTER_OUT_OF_RANGE,
          "muster_expr_local_response_norm: size: expected a number of channels from 1 on, received 0"},
+        {"batch_norm(j, i, i)", MUSTER_UNSUPPORTED, "muster_expr_batch_norm: x \"j\": expected f16, bf16, f32 or f64, received i64"},
+        {"batch_norm(i, i, i)", MUSTER_UNSUPPORTED, "muster_expr_batch_norm: x \"i\": expected f16, bf16, f32 or f64, received i64"},
+        {"batch_norm(m[0], m[0], m[0])", MUSTER_SHAPE_MISMATCH,
+         "muster_expr_batch_norm: x: expected 2 to 8 axes (rows, channels, ...), received"},
+        {"batch_norm(x, m[0], n[0])", MUSTER_SHAPE_MISMATCH, "muster_expr_batch_norm: variance: expected (3,), received (6,)"},
+        {"batch_norm(x, m[0], m[0], m, m[0])", MUSTER_SHAPE_MISMATCH,
+         "muster_expr_batch_norm: scale \"m\": expected (3,), received (3, 3)"},
+        {"batch_norm(x, 0, m[0])", MUSTER_DTYPE_MISMATCH,
+         "muster_expr_batch_norm: mean: expected f32, the dtype of x \"x\" (rows, 3) f32, received a plain number"},
+        {"batch_norm(x, m[0], cast(m[0], f64))", MUSTER_DTYPE_MISMATCH, "muster_expr_batch_norm: variance: expected f32, the dtype of x"},
+        {"batch_norm(cast(x, f16), m[0], cast(m[0], f64))", MUSTER_DTYPE_MISMATCH,
+         "muster_expr_batch_norm: variance: expected f16 or f32, the dtype of x"},
+        {"batch_norm(x, m[0], m[0], epsilon=-1)", MUSTER_INVALID_ARGUMENT,
+         "muster_expr_batch_norm: epsilon: expected a number from 0 on, received -1"},
+        {"batch_norm(x, m[0], m[0], training=2)", MUSTER_OUT_OF_RANGE, "muster_expr_batch_norm: training: expected 0 or 1, received 2"},
+        {"batch_norm(x, m[0], m[0], per_device=-1)", MUSTER_OUT_OF_RANGE,
+         "muster_expr_batch_norm: per_device: expected 0 or 1, received -1"},
+        {"batch_norm_mean(x, n[0])", MUSTER_SHAPE_MISMATCH, "muster_expr_batch_norm_mean: mean: expected (3,), received (6,)"},
+        {"batch_norm_mean(x, m[0], 1.5)", MUSTER_OUT_OF_RANGE,
+         "muster_expr_batch_norm_mean: momentum: expected a number from 0 to 1, received 1.5"},
+        {"batch_norm_variance(x, m[0], m[0], -0.5)", MUSTER_OUT_OF_RANGE,
+         "muster_expr_batch_norm_variance: momentum: expected a number from 0 to 1, received -0.5"},
+        {"batch_norm_variance(x, m[0], m[0], ddof=-1)", MUSTER_OUT_OF_RANGE,
+         "muster_expr_batch_norm_variance: ddof: expected a number from 0 on, received -1"},
         {"hinge(n, j)", MUSTER_DTYPE_MISMATCH, "muster_expr_hinge: target \"j\": expected f32"},
         {"cross_entropy(n, j)", MUSTER_SHAPE_MISMATCH, "muster_expr_cross_entropy: labels \"j\": expected one label for each row of"},
         {"cross_entropy(x, x)", MUSTER_UNSUPPORTED, "muster_expr_cross_entropy: labels \"x\": expected u8, i32 or i64, received f32"},
@@ -114,7 +138,7 @@ static void wrong_arguments_are_refused(void **state) {
             fail_msg("%s: %s", rows[i].text, made ? "it is not refused" : muster_last_error());
         assert_ok(muster_graph_destroy(graph));
     }
-    assert_int_equal(refused, 56);
+    assert_int_equal(refused, 71);
 }
 
 /* ---- sizes that only a call knows ---- */

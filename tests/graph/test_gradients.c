@@ -8,7 +8,7 @@
 
 #include <math.h>
 
-enum { OPERANDS = 3, ELEMENTS = 64 };
+enum { OPERANDS = 5, ELEMENTS = 64 };
 typedef struct gradient_case {
     const char *operation;
     const char *shapes[OPERANDS]; /* digits: the sizes of the axes, "-": a scalar; i...: indices below 3 */
@@ -190,6 +190,12 @@ static const gradient_case cases[] = {
     {"rms_norm", {"23", "3"}, .low = -2, .high = 2},
     {"group_norm", {"243", "4", "4"}, {INTEGER("groups", 2)}, .low = -2, .high = 2},
     {"instance_norm", {"234", "3", "3"}, .low = -2, .high = 2},
+    {"batch_norm", {"43", "3", "3", "3", "3"}, {INTEGER("training", 1), NUMBER("epsilon", 0.1)}, .low = -2, .high = 2},
+    {"batch_norm", {"232", "3", "3", "3"}, {INTEGER("training", 1)}, .low = -2, .high = 2},
+    {"batch_norm", {"23122", "3", "3"}, {INTEGER("training", 1)}, .low = -2, .high = 2},
+    {"batch_norm", {"232", "3", "3", "3", "3"}, .low = 0.5, .high = 2},
+    {"batch_norm_mean", {"243", "4"}, {NUMBER("momentum", 0.25)}, .low = -2, .high = 2},
+    {"batch_norm_variance", {"43", "3", "3"}, {NUMBER("momentum", 0.25), INTEGER("ddof", 1)}, .low = -2, .high = 2},
     {"local_response_norm", {"253"}, {INTEGER("size", 4), NUMBER("alpha", 2)}, .low = -2, .high = 2},
     {"convolution", {"1244", "2232", "2"}, {ENTRIES("stride", 2, 1), ENTRIES("padding", 1, 0, 0, 1)}, .low = -2, .high = 2},
     {"convolution", {"245", "422"}, {INTEGER("groups", 2), ENTRIES("dilation", 2), ENTRIES("padding", 1)}, .low = -2, .high = 2},
@@ -314,7 +320,7 @@ static int32_t check_case(muster_runtime *runtime, const gradient_case *c, int32
     assert_ok(muster_graph_create(runtime, "checked", &graph));
     state_of_numbers = 1;
     for (; check.count < OPERANDS && c->shapes[check.count]; check.count++) {
-        static const char *const names[OPERANDS] = {"a", "b", "c"};
+        static const char *const names[OPERANDS] = {"a", "b", "c", "d", "e"};
         operand_make(graph, &operands[check.count], c->shapes[check.count], names[check.count], c->low, c->high);
         nodes[check.count] = operands[check.count].node;
         if (!operands[check.count].index) floats[wanted++] = nodes[check.count];
@@ -328,7 +334,7 @@ static int32_t check_case(muster_runtime *runtime, const gradient_case *c, int32
     }
     assert_ok(muster_graph_output(graph, "loss", loss, MUSTER_AUTO));
     for (int32_t i = 0; i < wanted; i++) {
-        static const char *const names[OPERANDS] = {"da", "db", "dc"};
+        static const char *const names[OPERANDS] = {"da", "db", "dc", "dd", "de"};
         assert_ok(muster_graph_output(graph, names[i], gradients[i], MUSTER_MASTER));
     }
     check.function = compile(graph);
@@ -346,7 +352,7 @@ static void gradients_are_those_of_differences(void **state) {
         assert_true(of_case > 0);
         compared += of_case;
     }
-    assert_int_equal(compared, 2422);
+    assert_int_equal(compared, 2567);
 }
 
 static void second_gradients_are_those_of_differences(void **state) {

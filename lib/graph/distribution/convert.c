@@ -59,6 +59,7 @@ static bool is_viewed_again(const mst_distributing *d, const mst_copies *value, 
     const muster_expr *node = d->graph->nodes[value - d->made];
     mst_distribution operands[MST_GRAPH_OPERANDS];
     if (!node->op->view || !node->input_count || node->input_count > MST_GRAPH_OPERANDS) return false;
+    if (node->op->flags & MST_OPERATOR_OWN_ROWS) return false;
     for (int32_t i = 0; i < node->input_count; i++) operands[i] = MST_DISTRIBUTED_SAME;
     if (wanted.kind != MST_SAME && !mst_has_result_in(node, wanted, 0, operands)) return false;
     for (int32_t i = 0; i < node->input_count; i++) {

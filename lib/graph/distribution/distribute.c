@@ -118,6 +118,19 @@ static void choose(const mst_distributing *d, const muster_expr *node, choice *b
     try_way(d, node, MST_DISTRIBUTED_SAME, best);
 }
 
+static muster_status choose_own_rows(const mst_distributing *d, const muster_expr *node, choice *best) {
+    best->result = MST_DISTRIBUTED_CUT(0);
+    (void)mst_has_result_in(node, best->result, 0, best->operands);
+    for (int32_t i = 0; i < node->input_count; i++) {
+        int32_t from = 0;
+        char text[MST_NODE_TEXT];
+        if (mst_conversion_cost(d, &d->made[node->inputs[i]->id], best->operands[i], &from) < (double)INFINITY) continue;
+        return mst_error(MUSTER_UNSUPPORTED, "%s: expected a value whose rows each device can have, received %s, a maximum over devices",
+                         where, mst_node_text(node->inputs[i], NULL, text));
+    }
+    return MUSTER_OK;
+}
+
 static muster_status node_distribute(mst_distributing *d, muster_expr *node, choice *best, muster_expr **inputs) {
     mst_graph *graph = d->graph;
     mst_copies *made = &d->made[node->id];
@@ -130,6 +143,8 @@ static muster_status node_distribute(mst_distributing *d, muster_expr *node, cho
     if (mst_node_is(node, MST_OPERATOR_result)) { /* as its operation is computed */
         best->operands[0] = d->made[node->inputs[0]->id].nodes[0]->distribution;
         best->result = mst_distribution_of_result(node, best->operands[0]);
+    } else if (node->op->flags & MST_OPERATOR_OWN_ROWS) {
+        MUSTER_TRY(choose_own_rows(d, node, best));
     } else {
         choose(d, node, best);
     }

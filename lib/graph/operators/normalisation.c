@@ -1,16 +1,14 @@
 /* Normalisation: elements less their mean, over their deviation; made of other operations. A mean
  * over rows is one over the rows of all devices. Halves are normalised in f32, since the roundings
  * of their squares would be seen in the results. */
-#include "composite_private.h"
-
-enum { CHANNELS = 1 };
+#include "normalisation_private.h"
 
 static muster_expr *refused(mst_draft *draft, muster_status status, int32_t operand, const char *format, long long received) {
     (void)mst_draft_refuse(draft, status, operand, format, received);
     return draft->graph->error;
 }
 
-static muster_expr *epsilon_refused(mst_draft *draft, double epsilon) {
+muster_expr *mst_epsilon_refused(mst_draft *draft, double epsilon) {
     (void)mst_draft_refuse(draft, MUSTER_INVALID_ARGUMENT, -1, "epsilon: expected a number from 0 on, received %g", epsilon);
     return draft->graph->error;
 }
@@ -38,7 +36,7 @@ static muster_expr *scaled(mst_draft *draft, muster_expr *y, int32_t ndim, const
     return mst_cast_to(y, X->type.dtype);
 }
 
-static bool parameters_fit(mst_draft *draft, const mst_type *wanted) {
+bool mst_parameters_fit(mst_draft *draft, const mst_type *wanted) {
     char expected[MST_NODE_TEXT], received[MST_NODE_TEXT];
     for (int32_t i = 1; i < draft->count; i++) {
         if (mst_same_dims(&draft->inputs[i]->type, wanted)) continue;
@@ -57,14 +55,14 @@ static muster_expr *expand_last(mst_draft *draft, bool centred) {
     int64_t axes[MUSTER_MAX_DIMS];
     const double epsilon = draft->values[1].number;
     if (mst_draft_unify(draft, 0, &dtype) != MUSTER_OK || mst_draft_axis(draft, 0, &axis) != MUSTER_OK) return draft->graph->error;
-    if (!(epsilon >= 0)) return epsilon_refused(draft, epsilon);
+    if (!(epsilon >= 0)) return mst_epsilon_refused(draft, epsilon);
     mst_type last = X->type;
     last.ndim = X->type.ndim - axis;
     for (int32_t d = 0; d < last.ndim; d++) {
         last.dims[d] = X->type.dims[axis + d];
         axes[d] = axis + d;
     }
-    if (!parameters_fit(draft, &last)) return draft->graph->error;
+    if (!mst_parameters_fit(draft, &last)) return draft->graph->error;
     return scaled(draft, normalised(mst_cast_to(X, mst_dtype_compute(dtype)), axes, last.ndim, centred, epsilon), last.ndim, last.dims);
 }
 
@@ -97,10 +95,10 @@ static muster_expr *scaled_by_channel(mst_draft *draft, muster_expr *y) {
     channels.dims[0] = X->type.dims[CHANNELS];
     mst_dim dims[MUSTER_MAX_DIMS] = {channels.dims[0]};
     for (int32_t d = CHANNELS + 1; d < X->type.ndim; d++) dims[d - CHANNELS] = MST_DIM_ONE;
-    return parameters_fit(draft, &channels) ? scaled(draft, y, X->type.ndim - CHANNELS, dims) : draft->graph->error;
+    return mst_parameters_fit(draft, &channels) ? scaled(draft, y, X->type.ndim - CHANNELS, dims) : draft->graph->error;
 }
 
-static bool has_ndim(mst_draft *draft, int32_t least, int32_t most) {
+bool mst_has_channels(mst_draft *draft, int32_t least, int32_t most) {
     char received[MST_NODE_TEXT];
     if (X->type.ndim >= least && X->type.ndim <= most) return true;
     (void)mst_draft_refuse(draft, MUSTER_SHAPE_MISMATCH, 0, "expected %d to %d axes (rows, channels, ...), received %s", (int)least,
@@ -114,9 +112,9 @@ static muster_expr *expand_group_norm(mst_draft *draft) {
     const int64_t groups = draft->values[0].integer;
     const double epsilon = draft->values[1].number;
     mst_graph *graph = draft->graph;
-    if (mst_draft_unify(draft, 0, &dtype) != MUSTER_OK || !has_ndim(draft, CHANNELS + 1, MUSTER_MAX_DIMS - 1)) return graph->error;
+    if (mst_draft_unify(draft, 0, &dtype) != MUSTER_OK || !mst_has_channels(draft, CHANNELS + 1, MUSTER_MAX_DIMS - 1)) return graph->error;
     if (groups < 1) return refused(draft, MUSTER_OUT_OF_RANGE, -1, "groups: expected a number from 1 on, received %lld", groups);
-    if (!(epsilon >= 0)) return epsilon_refused(draft, epsilon);
+    if (!(epsilon >= 0)) return mst_epsilon_refused(draft, epsilon);
     const mst_type *x = &X->type;
     if (graph->dims[x->dims[CHANNELS]].factor % groups) {
         (void)mst_draft_refuse(draft, MUSTER_SHAPE_MISMATCH, 0, "expected channels that %lld groups divide, received %s", (long long)groups,
@@ -145,8 +143,9 @@ static muster_expr *expand_instance_norm(mst_draft *draft) {
     muster_dtype dtype;
     int64_t axes[MUSTER_MAX_DIMS];
     const double epsilon = draft->values[0].number;
-    if (mst_draft_unify(draft, 0, &dtype) != MUSTER_OK || !has_ndim(draft, CHANNELS + 2, MUSTER_MAX_DIMS)) return draft->graph->error;
-    if (!(epsilon >= 0)) return epsilon_refused(draft, epsilon);
+    if (mst_draft_unify(draft, 0, &dtype) != MUSTER_OK || !mst_has_channels(draft, CHANNELS + 2, MUSTER_MAX_DIMS))
+        return draft->graph->error;
+    if (!(epsilon >= 0)) return mst_epsilon_refused(draft, epsilon);
     for (int32_t d = CHANNELS + 1; d < X->type.ndim; d++) axes[d - CHANNELS - 1] = d;
     return scaled_by_channel(draft, normalised(mst_cast_to(X, mst_dtype_compute(dtype)), axes, X->type.ndim - CHANNELS - 1, true, epsilon));
 }
@@ -174,7 +173,8 @@ static muster_expr *expand_local_response_norm(mst_draft *draft) {
     char received[MST_NODE_TEXT];
     const mst_graph_value *v = draft->values;
     const int64_t size = v[SIZE].integer;
-    if (mst_draft_dtype(draft, 0, MST_FLOAT_DTYPES) != MUSTER_OK || !has_ndim(draft, CHANNELS + 1, MUSTER_MAX_DIMS)) return graph->error;
+    if (mst_draft_dtype(draft, 0, MST_FLOAT_DTYPES) != MUSTER_OK || !mst_has_channels(draft, CHANNELS + 1, MUSTER_MAX_DIMS))
+        return graph->error;
     if (size < 1) return refused(draft, MUSTER_OUT_OF_RANGE, -1, "size: expected a number of channels from 1 on, received %lld", size);
     const int64_t channels = mst_dim_constant(graph, X->type.dims[CHANNELS]);
     if (channels < 1) {
