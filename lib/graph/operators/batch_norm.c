@@ -8,7 +8,7 @@ enum { MEAN = 1, VARIANCE, SCALE, BIAS };
 
 static muster_expr *cast64(muster_expr *x) { return mst_cast_to(x, MUSTER_F64); }
 static muster_expr *number64(const muster_expr *x, double value) { return mst_number(x->graph, MUSTER_F64, value); }
-#define OF(name, ...) MST_APPLY(x->graph, name, __VA_ARGS__)
+#define MAKE(name, ...) MST_APPLY(x->graph, name, __VA_ARGS__)
 
 typedef struct statistics {
     muster_expr *mean, *variance; /* f64, for each channel, or for each channel of each device */
@@ -17,22 +17,22 @@ typedef struct statistics {
 
 static statistics statistics_of(muster_expr *x, muster_expr *center, bool per_device) {
     const mst_sums sums = mst_channel_sums_of(x, center, NULL, per_device);
-    muster_expr *count = mst_channel_count(x, per_device), *shift = OF(divide, sums.sum, count);
-    muster_expr *variance = OF(subtract, OF(divide, sums.product, count), OF(square, shift));
-    return (statistics){OF(add, shift, cast64(center)), OF(maximum, variance, number64(x, 0)), shift};
+    muster_expr *count = mst_channel_count(x, per_device), *shift = MAKE(divide, sums.sum, count);
+    muster_expr *variance = MAKE(subtract, MAKE(divide, sums.product, count), MAKE(square, shift));
+    return (statistics){MAKE(add, shift, cast64(center)), MAKE(maximum, variance, number64(x, 0)), shift};
 }
 
 /* What the dtype of x loses of the numbers. */
 static muster_expr *lost(muster_expr *x, muster_expr *numbers) {
-    return OF(subtract, numbers, cast64(mst_cast_to(numbers, x->type.dtype)));
+    return MAKE(subtract, numbers, cast64(mst_cast_to(numbers, x->type.dtype)));
 }
 
 /* x - mean. A mean that is large beside the distances has digits that its f32 has not. */
 static muster_expr *distance_of(muster_expr *x, muster_expr *mean) {
     const muster_dtype dtype = x->type.dtype;
-    muster_expr *distance = OF(subtract, x, mst_by_channel(mst_cast_to(mean, dtype), x));
+    muster_expr *distance = MAKE(subtract, x, mst_by_channel(mst_cast_to(mean, dtype), x));
     if (dtype == MUSTER_F64) return distance;
-    return OF(subtract, distance, mst_by_channel(mst_cast_to(lost(x, mean), dtype), x));
+    return MAKE(subtract, distance, mst_by_channel(mst_cast_to(lost(x, mean), dtype), x));
 }
 
 static muster_expr *times_scale(muster_expr *numbers, muster_expr *scale) {
@@ -57,17 +57,17 @@ static void gradient_normalised(mst_gradients *gradients, muster_expr *node, mus
     const muster_dtype dtype = x->type.dtype;
     const bool per_device = mean->type.ndim > 1;
     const mst_sums sums = mst_channel_sums_of(x, mst_cast_to(mean, dtype), dy, per_device);
-    muster_expr *product = dtype == MUSTER_F64 ? sums.product : OF(subtract, sums.product, OF(multiply, lost(x, mean), sums.sum));
+    muster_expr *product = dtype == MUSTER_F64 ? sums.product : MAKE(subtract, sums.product, MAKE(multiply, lost(x, mean), sums.sum));
     if (scale && mst_gradient_wanted(gradients, node, SCALE_OF))
-        mst_gradient_add(gradients, node, SCALE_OF, mst_over_devices(mst_cast_to(OF(multiply, product, inverse), dtype)));
+        mst_gradient_add(gradients, node, SCALE_OF, mst_over_devices(mst_cast_to(MAKE(multiply, product, inverse), dtype)));
     if (operand_of(node, BIAS_OF) && mst_gradient_wanted(gradients, node, BIAS_OF))
         mst_gradient_add(gradients, node, BIAS_OF, mst_over_devices(mst_cast_to(sums.sum, dtype)));
     if (!mst_gradient_wanted(gradients, node, X_OF)) return;
-    muster_expr *a = times_scale(inverse, scale), *each = OF(divide, a, mst_channel_count(x, per_device));
-    muster_expr *constant = mst_cast_to(OF(multiply, each, sums.sum), dtype);
-    muster_expr *slope = mst_cast_to(OF(multiply, each, OF(multiply, OF(square, inverse), product)), dtype);
-    muster_expr *taken = OF(add, mst_by_channel(constant, x), OF(multiply, distance_of(x, mean), mst_by_channel(slope, x)));
-    mst_gradient_add(gradients, node, X_OF, OF(subtract, OF(multiply, dy, mst_by_channel(mst_cast_to(a, dtype), x)), taken));
+    muster_expr *a = times_scale(inverse, scale), *each = MAKE(divide, a, mst_channel_count(x, per_device));
+    muster_expr *constant = mst_cast_to(MAKE(multiply, each, sums.sum), dtype);
+    muster_expr *slope = mst_cast_to(MAKE(multiply, each, MAKE(multiply, MAKE(square, inverse), product)), dtype);
+    muster_expr *taken = MAKE(add, mst_by_channel(constant, x), MAKE(multiply, distance_of(x, mean), mst_by_channel(slope, x)));
+    mst_gradient_add(gradients, node, X_OF, MAKE(subtract, MAKE(multiply, dy, mst_by_channel(mst_cast_to(a, dtype), x)), taken));
 }
 
 static bool view_normalised(const mst_step_run *run, muster_tensor *result) {
@@ -153,10 +153,10 @@ static bool own_fits(mst_draft *draft, bool *per_device) {
 static muster_expr *in_training(mst_draft *draft, muster_expr *x, bool per_device) {
     muster_expr *scale = operand(draft, SCALE), *bias = operand(draft, BIAS);
     const statistics s = statistics_of(x, operand(draft, MEAN), per_device);
-    muster_expr *inverse = OF(rsqrt, OF(add, s.variance, number64(x, draft->values[EPSILON].number)));
+    muster_expr *inverse = MAKE(rsqrt, MAKE(add, s.variance, number64(x, draft->values[EPSILON].number)));
     muster_expr *a = mst_cast_to(times_scale(inverse, scale), x->type.dtype);
-    muster_expr *y = OF(multiply, distance_of(x, s.mean), mst_by_channel(a, x));
-    if (bias) y = OF(add, y, mst_by_channel(bias, x));
+    muster_expr *y = MAKE(multiply, distance_of(x, s.mean), mst_by_channel(a, x));
+    if (bias) y = MAKE(add, y, mst_by_channel(bias, x));
     muster_expr *const inputs[] = {y, x, s.mean, inverse, scale, bias};
     return mst_apply(x->graph, MST_OPERATOR_normalised, inputs, bias ? 6 : scale ? 5 : 4, NULL);
 }
@@ -204,7 +204,7 @@ static muster_expr *expand_mean(mst_draft *draft) {
     if (!operands_fit(draft) || !momentum_fits(draft)) return draft->graph->error;
     muster_expr *x = operand(draft, 0), *mean = draft->inputs[MEAN];
     const statistics s = statistics_of(x, operand(draft, MEAN), false);
-    return mst_cast_to(OF(add, cast64(mean), OF(multiply, s.shift, number64(x, draft->values[MOMENTUM].number))), mean->type.dtype);
+    return mst_cast_to(MAKE(add, cast64(mean), MAKE(multiply, s.shift, number64(x, draft->values[MOMENTUM].number))), mean->type.dtype);
 }
 
 const mst_operator mst_operator_batch_norm_mean = {
@@ -221,9 +221,10 @@ static muster_expr *expand_variance(mst_draft *draft) {
     }
     muster_expr *x = operand(draft, 0), *variance = draft->inputs[VARIANCE], *old = cast64(variance);
     muster_expr *found = statistics_of(x, operand(draft, MEAN), false).variance, *count = mst_channel_count(x, false);
-    if (ddof) found = OF(multiply, found, OF(divide, count, OF(maximum, OF(subtract, count, number64(x, (double)ddof)), number64(x, 1))));
-    muster_expr *step = OF(multiply, OF(subtract, found, old), number64(x, draft->values[MOMENTUM].number));
-    return mst_cast_to(OF(add, old, step), variance->type.dtype);
+    if (ddof)
+        found = MAKE(multiply, found, MAKE(divide, count, MAKE(maximum, MAKE(subtract, count, number64(x, (double)ddof)), number64(x, 1))));
+    muster_expr *step = MAKE(multiply, MAKE(subtract, found, old), number64(x, draft->values[MOMENTUM].number));
+    return mst_cast_to(MAKE(add, old, step), variance->type.dtype);
 }
 
 const mst_operator mst_operator_batch_norm_variance = {
