@@ -118,26 +118,33 @@ static void sums_are_those_of_plain_loops(void **state) {
     assert_true(empty > cases / 20 && empty < cases / 2);
 }
 
-/* 2^24 + 1 has no f32: f32 sums of these numbers and squares would be rounded. */
-static muster_status large_body(muster_worker *worker, void *unused) {
-    enum { N = 3, CHANNELS = 2 };
-    static const int64_t shape[] = {N, CHANNELS}, results[] = {2, CHANNELS};
-    const int64_t mark = muster_worker_scratch_mark(worker);
-    ops_pair x = ops_make(worker, MUSTER_F32, N * CHANNELS), center = ops_make(worker, MUSTER_F32, CHANNELS);
-    ops_pair sums = ops_make(worker, MUSTER_F64, 2 * CHANNELS);
-    x.host = muster_tensor_make(MUSTER_F32, x.host_storage.data, 2, shape);
-    sums.host = muster_tensor_make(MUSTER_F64, sums.host_storage.data, 2, results);
-    for (int32_t i = 0; i < N * CHANNELS; i++) ((float *)x.host_storage.data)[i] = i < CHANNELS ? 0x1p24f : 3;
-    for (int32_t i = 0; i < CHANNELS; i++) ((float *)center.host_storage.data)[i] = i ? -1 : 0;
+/* 2^24 + 1 has no f32: f32 sums of these numbers and squares would be rounded. One number of each
+ * channel is 2^24, the others are 3; the centers are 0 and -1. */
+static void large_case(muster_worker *worker, const shape_case *c) {
+    const int64_t mark = muster_worker_scratch_mark(worker), channels = c->shape[1], others = count_of(c) / channels - 1;
+    const bool rows = c->ndim == 2;
+    ops_pair x = ops_make(worker, MUSTER_F32, count_of(c)), center = ops_make(worker, MUSTER_F32, channels);
+    ops_pair sums = ops_make(worker, MUSTER_F64, 2 * channels);
+    x.host = muster_tensor_make(MUSTER_F32, x.host_storage.data, c->ndim, c->shape);
+    sums.host = muster_tensor_make(MUSTER_F64, sums.host_storage.data, 2, (int64_t[]){2, channels});
+    for (int64_t i = 0; i < count_of(c); i++)
+        ((float *)x.host_storage.data)[i] = (rows ? i < channels : i % (others + 1) == 0) ? 0x1p24f : 3;
+    for (int64_t i = 0; i < channels; i++) ((float *)center.host_storage.data)[i] = i ? -1 : 0;
     ops_place(&x), ops_place(&center), ops_place(&sums);
     ops_send(worker, &x), ops_send(worker, &center);
-    (void)unused;
     assert_ok(mst_channel_sums(worker, &x.device, &center.device, NULL, &sums.device));
     ops_fetch(worker, &sums);
-    const double *received = sums.host_storage.data;
-    assert_true(received[0] == 0x1p24 + 6 && received[1] == 0x1p24 + 1 + 8);
-    assert_true(received[2] == 0x1p48 + 18 && received[3] == (0x1p24 + 1) * (0x1p24 + 1) + 32);
-    return muster_worker_scratch_release(worker, mark);
+    const double *received = sums.host_storage.data, n = (double)others;
+    assert_true(received[0] == 0x1p24 + 3 * n && received[1] == 0x1p24 + 1 + 4 * n);
+    assert_true(received[2] == 0x1p48 + 9 * n && received[3] == (0x1p24 + 1) * (0x1p24 + 1) + 16 * n);
+    assert_ok(muster_worker_scratch_release(worker, mark));
+}
+
+static muster_status large_body(muster_worker *worker, void *unused) {
+    (void)unused;
+    large_case(worker, &(shape_case){{3, 2}, 2});
+    large_case(worker, &(shape_case){{1, 2, 40}, 3});
+    return MUSTER_OK;
 }
 
 static void sums_of_f32_are_taken_in_f64(void **state) {
