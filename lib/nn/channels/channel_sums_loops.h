@@ -5,11 +5,16 @@
 MST_CLONES static void MST_JOIN(one_channel_, SUFFIX)(const T *x, const T *f, int64_t n, double center, double *sum, double *product) {
     double sums[LANES] = {0}, products[LANES] = {0};
     int64_t i = 0;
-    for (; i + LANES <= n; i += LANES)
+    for (; f && i + LANES <= n; i += LANES)
         for (int32_t k = 0; k < LANES; k++) {
-            const double d = (double)x[i + k] - center, g = f ? (double)f[i + k] : d;
-            sums[k] += g;
-            products[k] += g * d;
+            sums[k] += (double)f[i + k];
+            products[k] += (double)f[i + k] * ((double)x[i + k] - center);
+        }
+    for (; !f && i + LANES <= n; i += LANES)
+        for (int32_t k = 0; k < LANES; k++) {
+            const double d = (double)x[i + k] - center;
+            sums[k] += d;
+            products[k] += d * d;
         }
     for (; i < n; i++) {
         const double d = (double)x[i] - center, g = f ? (double)f[i] : d;
