@@ -28,7 +28,7 @@ typedef struct sim_heap {
 } sim_heap;
 
 static sim_heap heaps[SIM_DEVICES];
-static atomic_ullong allocations;            /* of the process */
+static atomic_ullong allocations; /* of the process */
 static uint64_t alias_distance;
 static _Atomic uint64_t reserved_start; /* 0: not reserved yet; one thread may ask while another reserves */
 static int garbage_file;
