@@ -2,6 +2,7 @@
  * several steps against two passes in f64; means that are large beside the deviations; the
  * exchanges of a step; statistics of each device (per_device). */
 #include "graph_fixture.h"
+#include "memory_impl.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -421,12 +422,51 @@ static void halves_have_statistics_of_f32(void **state) {
     assert_ok(muster_runtime_close(runtime));
 }
 
+/* ---- memory that runs out ---- */
+
+static muster_status layer_compile(muster_runtime *runtime, const char *text, muster_graph **graph, muster_function **function) {
+    muster_expr *d;
+    const muster_status status = muster_graph_create(runtime, "tight", graph);
+    if (status != MUSTER_OK) return status;
+    muster_expr *x = muster_graph_input(*graph, "x", MUSTER_F32, MUSTER_SHAPE(MUSTER_ROWS, CHANNELS, INNER), MUSTER_SCATTER);
+    (void)muster_graph_input(*graph, "m", MUSTER_F32, MUSTER_SHAPE(CHANNELS), MUSTER_BROADCAST);
+    (void)muster_gradient(muster_expr_parse(*graph, text), &x, 1, &d);
+    (void)muster_graph_output(*graph, "dx", d, MUSTER_AUTO);
+    return muster_graph_compile(*graph, NULL, function);
+}
+
+/* Each allocation fails once, until the function is there. */
+static void every_failed_allocation_is_said(void **state) {
+    static const char *const texts[] = {"sum(batch_norm(x, m, m, m, m, training=1) ** 2)",
+                                        "sum(batch_norm(x, m, m, m, m, training=1, per_device=1) ** 2)"};
+    (void)state;
+    for (int32_t t = 0; t < 2; t++) {
+        muster_runtime *runtime = graph_runtime("host:2");
+        int32_t failed = 0;
+        for (int64_t k = 1, done = 0; !done; k++) {
+            muster_graph *graph = NULL;
+            muster_function *function = NULL;
+            mst_memory_fail_at(k);
+            const muster_status status = layer_compile(runtime, texts[t], &graph, &function);
+            mst_memory_fail_at(0);
+            done = status == MUSTER_OK;
+            failed += !done;
+            if (!done && status != MUSTER_OUT_OF_MEMORY) fail_msg("%s, allocation %d: %s", texts[t], (int)k, muster_last_error());
+            assert_ok(muster_function_destroy(function));
+            assert_ok(muster_graph_destroy(graph));
+        }
+        assert_true(failed > 10);
+        assert_ok(muster_runtime_close(runtime));
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(steps_are_those_of_two_passes),         cmocka_unit_test(sums_are_taken_around_the_running_mean),
         cmocka_unit_test(each_device_has_statistics_of_its_own), cmocka_unit_test(workers_apart_have_statistics_of_their_own),
         cmocka_unit_test(shards_refuse_statistics_of_devices),   cmocka_unit_test(a_step_exchanges_once_each_way),
         cmocka_unit_test(forms_exchange_what_they_need),         cmocka_unit_test(halves_have_statistics_of_f32),
+        cmocka_unit_test(every_failed_allocation_is_said),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

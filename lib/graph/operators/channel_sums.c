@@ -53,19 +53,25 @@ muster_expr *mst_over_devices(muster_expr *numbers) {
 
 /* ---- the sums ---- */
 
+static muster_status size_find(mst_draft *draft, int64_t number, mst_dim *size) {
+    *size = mst_dim_number(draft->graph, number);
+    return *size == MST_DIM_NONE ? draft->graph->status : MUSTER_OK;
+}
+
 static muster_status infer_sums(mst_draft *draft) {
-    const mst_type *x = &draft->inputs[0]->type;
+    mst_dim two;
     MUSTER_TRY(mst_draft_dtype(draft, 0, MST_BLAS_DTYPES));
-    draft->types[0] = (mst_type){.dtype = MUSTER_F64, .ndim = 2, .dims = {mst_dim_number(draft->graph, 2), x->dims[CHANNELS]}};
+    MUSTER_TRY(size_find(draft, 2, &two));
+    draft->types[0] = (mst_type){.dtype = MUSTER_F64, .ndim = 2, .dims = {two, draft->inputs[0]->type.dims[CHANNELS]}};
     return MUSTER_OK;
 }
 
-static mst_dim devices_of(mst_graph *graph) { return mst_dim_number(graph, graph->runtime->total); }
-
 static muster_status infer_own_sums(mst_draft *draft) {
     mst_type *type = &draft->types[0];
+    mst_dim devices;
     MUSTER_TRY(infer_sums(draft));
-    *type = (mst_type){.dtype = MUSTER_F64, .ndim = 3, .dims = {devices_of(draft->graph), type->dims[0], type->dims[1]}};
+    MUSTER_TRY(size_find(draft, draft->graph->runtime->total, &devices));
+    *type = (mst_type){.dtype = MUSTER_F64, .ndim = 3, .dims = {devices, type->dims[0], type->dims[1]}};
     return MUSTER_OK;
 }
 
@@ -181,7 +187,9 @@ const mst_operator mst_operator_own_channel_sums = {MST_ANY_OPERATOR(own_channel
 /* ---- the number of elements of each device ---- */
 
 static muster_status infer_count(mst_draft *draft) {
-    draft->types[0] = (mst_type){.dtype = MUSTER_F64, .ndim = 2, .dims = {devices_of(draft->graph), MST_DIM_ONE}};
+    mst_dim devices;
+    MUSTER_TRY(size_find(draft, draft->graph->runtime->total, &devices));
+    draft->types[0] = (mst_type){.dtype = MUSTER_F64, .ndim = 2, .dims = {devices, MST_DIM_ONE}};
     return MUSTER_OK;
 }
 
