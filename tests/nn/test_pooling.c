@@ -47,7 +47,7 @@ static void small_case(shape_case *c) {
     for (int32_t d = 0; d < window->axes; d++) {
         extents[d] = ops_random(20) ? between(1, window->axes == 1 ? 40 : 8) : 0;
         window->size[d] = between(1, 3) + (ops_random(8) == 0 ? 5 : 0); /* some are larger than x */
-        window->stride[d] = between(1, 3);
+        window->stride[d] = between(1, 3) + (ops_random(5) == 0 ? 3 : 0);
         window->dilation[d] = ops_random(3) ? 1 : between(2, 3);
         window->before[d] = ops_random(2) ? between(0, 3) : 0;
         window->after[d] = ops_random(2) ? between(0, 3) : 0;
@@ -55,16 +55,18 @@ static void small_case(shape_case *c) {
     finish_case(c, ops_random(12) ? between(1, 3) : 0, ops_random(16) ? between(1, 4) : 0, extents);
 }
 
-/* Lines of several times 512 places, or as many channels. */
+/* Lines of several times 512 places, or as many channels. Wide windows and strides that rows are
+ * combined for on CPU cores, and those that are one too large for it. */
 static void long_case(shape_case *c, bool channels) {
     *c = (shape_case){.pooling = {.divides = true, .counts_padding = ops_random(2), .window = {.axes = channels ? 2 : 1}}};
     mst_window *window = &c->pooling.window;
     for (int32_t d = 0; d < window->axes; d++) {
-        window->size[d] = between(2, 5), window->stride[d] = channels ? 2 : between(1, 3),
+        window->size[d] = between(2, 5), window->stride[d] = channels ? 2 : between(1, 5),
         window->dilation[d] = channels ? 1 : between(1, 2);
         window->before[d] = between(0, 2), window->after[d] = between(0, 2);
     }
-    finish_case(c, channels ? 1 : 2, channels ? between(1023, 1026) : 2,
+    if (!channels && ops_random(3) == 0) window->size[0] = between(119, 122), window->dilation[0] = 1;
+    finish_case(c, 1, channels ? between(1023, 1026) : 2,
                 channels ? (const int64_t[]){4, 5} : (const int64_t[]){between(1, 4) * 512 * window->stride[0] + between(-3, 6), 0});
 }
 

@@ -5,6 +5,7 @@
 
 #include <math.h>
 
+enum { MOST_STRIDE = 4, COLUMNS = 240 }; /* the most elements of x that the windows of a line span, if its rows are combined first */
 enum { LAST = MST_POOLING_DIMS - 1, CHANNELS = 1, LINE = 512 }; /* LINE: the most places of a line, which lie on the stack */
 
 /* From element `first` of the window to the one before `end` lie in x. */
@@ -20,8 +21,10 @@ typedef struct pooling_work {
     int64_t step_x, step_y, step_z;         /* from a place of a line to the next */
     pooling_span *inside[MST_POOLING_AXES]; /* [places]: the elements of their windows */
     double *counts[MST_POOLING_AXES];       /* [places]: how many elements the average counts */
-    pooling_span *having;                   /* [size of the last axis]: the places whose element k lies in x */
-    int64_t *offsets;                       /* [window]: from its first element in z to each of them */
+    pooling_span *having; /* [size of the last axis]: the places, if there were more of them, too, whose element k lies in x */
+    int64_t span, most;   /* elements that a window spans along the last axis; places of a line */
+    bool rows;            /* rows are combined first */
+    int64_t *offsets;     /* [window]: from its first element in z to each of them */
 } pooling_work;
 
 typedef struct pooling_line {
@@ -53,7 +56,7 @@ static bool pooling_next(const pooling_work *w, pooling_line *line) {
         if (d < 0) return false;
     }
     line->length = y->shape[w->axis] - place[w->axis];
-    if (line->length > LINE) line->length = LINE;
+    if (line->length > w->most) line->length = w->most;
     line->count = 1;
     line->y = 0;
     for (int32_t d = 0; d < MST_POOLING_DIMS; d++) line->y += place[d] * y->strides[d];
@@ -90,6 +93,18 @@ static inline pooling_span pooling_having(const pooling_work *w, const pooling_l
 static inline int64_t pooling_offset(const pooling_work *w, int64_t a, int64_t b, int64_t c) {
     const int64_t *dilation = w->p->dilation, *strides = w->x->strides + 2;
     return a * dilation[0] * strides[0] + b * dilation[1] * strides[1] + c * dilation[2] * strides[2];
+}
+
+/* The first element of the last window of the line, counted from that of the first. */
+static inline int64_t pooling_last_window(const pooling_work *w, const pooling_line *line) {
+    return (line->length - 1) * w->p->stride[MST_POOLING_AXES - 1];
+}
+
+/* The elements along the last axis that lie in x, from the first element of the first window on. */
+static inline pooling_span pooling_columns(const pooling_work *w, const pooling_line *line) {
+    const int64_t begin = line->place[LAST] * w->p->stride[MST_POOLING_AXES - 1] - w->p->before[MST_POOLING_AXES - 1];
+    const int64_t all = pooling_last_window(w, line) + w->span, end = w->p->x.shape[LAST] - begin;
+    return (pooling_span){begin < 0 ? -begin : 0, end < all ? end : all};
 }
 
 /* LOOP with the step 1, 2, or any: the first two are vectorised. */
@@ -157,7 +172,7 @@ static muster_status pooling_tables_axis(pooling_work *w, muster_worker *worker,
 static muster_status pooling_tables_last(pooling_work *w, muster_worker *worker) {
     const mst_pooling_parameters *p = w->p;
     const int32_t d = MST_POOLING_AXES - 1;
-    const int64_t stride = p->stride[d], places = p->y.shape[LAST];
+    const int64_t stride = p->stride[d];
     void *having;
     MUSTER_TRY(mst_worker_scratch_bytes(worker, p->size[d] * (int64_t)sizeof *w->having, &having));
     w->having = having;
@@ -167,7 +182,6 @@ static muster_status pooling_tables_last(pooling_work *w, muster_worker *worker)
         pooling_span *span = &w->having[k];
         span->first = distance > 0 ? (distance + stride - 1) / stride : 0;
         span->end = behind > 0 ? (behind + stride - 1) / stride : 0;
-        if (span->end > places) span->end = places;
     }
     return MUSTER_OK;
 }
@@ -249,6 +263,9 @@ static muster_status pooling_lines(pooling_work *w, muster_worker *worker) {
     w->step_x = stride * w->x->strides[w->axis];
     w->step_z = stride * w->z->strides[w->axis];
     w->step_y = p->y.strides[w->axis];
+    w->span = (p->size[MST_POOLING_AXES - 1] - 1) * p->dilation[MST_POOLING_AXES - 1] + 1;
+    w->rows = w->axis == LAST && stride <= MOST_STRIDE && w->span <= COLUMNS / 2;
+    w->most = w->rows && (COLUMNS - w->span) / stride + 1 < LINE ? (COLUMNS - w->span) / stride + 1 : LINE;
     MUSTER_TRY(pooling_tables(w, worker));
     pooling_loops[p->dtype][p->kind](w);
     return MUSTER_OK;
