@@ -77,6 +77,8 @@ static void values_and_gradients_are_those_of_the_formula(void **state) {
         {"attention(q, k, v, scale=0.75)", "q @ swapaxes(k, -1, -2) * 0.75"},
         {"attention(q, k, v, scale=-2, causal=1)", "q @ swapaxes(k, -1, -2) * -2 + c"},
         {"attention(q, k, v, m, scale=1)", "q @ swapaxes(k, -1, -2) + m"},
+        {"attention(q, k, v, log(cast(greater(n, 0), f64)))",
+         "where(greater(n, 0), q @ swapaxes(k, -1, -2) * 0.5773502691896258, log(n * 0))"},
         {"attention(q, k, v, n, causal=1)", "q @ swapaxes(k, -1, -2) * 0.5773502691896258 + n + c"},
     };
     static const int64_t counts[RESULTS] = {OF_Y, OF_LSE, OF_Q, OF_K, OF_V};
@@ -108,7 +110,7 @@ static void values_and_gradients_are_those_of_the_formula(void **state) {
                              v.out[RESULTS + r][e], v.out[r][e]);
         assert_ok(muster_function_destroy(function));
     }
-    assert_int_equal(compared, 5 * (OF_Y + OF_LSE + OF_Q + OF_K + OF_V));
+    assert_int_equal(compared, 6 * (OF_Y + OF_LSE + OF_Q + OF_K + OF_V));
 }
 
 /* ---- queries that see no key ---- */
