@@ -66,6 +66,9 @@ static const char *tag_text(const mst_peer_wait *m, char text[32]) {
 static muster_status stop_reason(const mst_peer_wait *m) {
     if (mst_run_aborted(m->worker->pool, m->worker->epoch)) return mst_peer_wait_aborted(m->worker, m->team, m->what);
     char tag[32], own_name[MST_RANK_TEXT], peer[MST_RANK_TEXT], absence[MST_ABSENCE_TEXT];
+    /* Then the peer may have returned because it was told so. */
+    if (muster_worker_cancelled(m->worker))
+        return mst_error(MUSTER_ABORTED, "%s: %s gave up because the call has failed in another process", m->what, own_text(m, own_name));
     if (mst_worker_explain_absence(m->worker, m->peer, absence))
         mst_error(MUSTER_INVALID_ARGUMENT, "%s: %s waits for %s, which %s", m->what, own_text(m, own_name), peer_text(m, peer), absence);
     else
@@ -140,7 +143,8 @@ static muster_status end_of_slices(mst_peer_wait *m, mst_wait *wait) {
     mst_pool *pool = m->worker->pool;
     mst_eventcount *eventcount = &pool->states[m->peer].eventcount;
     const int64_t fail_after_ns = in_last_rendezvous(m) ? -1 : pool->fail_after_ns;
-    int64_t begin = mst_now_ns(), warn_left = pool->warn_after_ns;
+    const int64_t begin = mst_now_ns();
+    int64_t warn_begin = begin, warn_left = pool->warn_after_ns;
     progress seen = {.at_ns = begin, .looked_ns = begin};
     look_at_progress(m, &seen, begin);
     for (;;) {
@@ -152,11 +156,12 @@ static muster_status end_of_slices(mst_peer_wait *m, mst_wait *wait) {
         if (result == MST_STOPPED) return m->timed_out ? MUSTER_TIMEOUT : stop_reason(m);
         int64_t now = mst_now_ns();
         look_at_progress(m, &seen, now);
-        if (warn_left >= 0 && now - begin >= pool->warn_after_ns) {
+        if (atomic_load(&peer_of(m)->waits_elsewhere)) seen.at_ns = warn_begin = now; /* that wait has the same deadlines */
+        if (warn_left >= 0 && now - warn_begin >= pool->warn_after_ns && now > warn_begin) {
             warn(m, now - begin);
             warn_left = -1;
         } else if (warn_left >= 0) {
-            warn_left = pool->warn_after_ns - (now - begin);
+            warn_left = pool->warn_after_ns - (now - warn_begin);
         }
         if (fail_after_ns < 0 || now - seen.at_ns < fail_after_ns) continue;
         give_up(m, now - begin);

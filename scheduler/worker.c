@@ -19,6 +19,10 @@ int32_t muster_worker_cancelled(const muster_worker *worker) {
     return pool->elsewhere && worker->total != 0 && pool->elsewhere(pool->elsewhere_context);
 }
 
+void mst_worker_waits_elsewhere(muster_worker *worker, bool waits) {
+    atomic_store(&worker->pool->states[worker->rank].waits_elsewhere, waits);
+}
+
 void mst_pool_set_elsewhere(mst_pool *pool, mst_elsewhere elsewhere, void *context) {
     pool->elsewhere = elsewhere;
     pool->elsewhere_context = context;

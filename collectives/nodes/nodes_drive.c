@@ -32,7 +32,9 @@ muster_status mst_nodes_drive_call(mst_nodes_state *state, muster_worker *worker
     wait.waiter.worker = worker;
     wait.waiter.enters = driven->arrival ? &state->lane : NULL;
     wait.waiter.arrival = driven->arrival;
+    mst_worker_waits_elsewhere(worker, true);
     const muster_status status = mst_nodes_wait_run(state->span->nodes, &wait, driven->machine);
+    mst_worker_waits_elsewhere(worker, false);
     driven->returned = wait.returned;
     if (status == MUSTER_ABORTED && mst_pool_aborted(worker)) return mst_refuse_aborted(state->communicator, worker, driven->what);
     return status;

@@ -1,0 +1,98 @@
+/* A rank that stays away from a collective of several processes: every sentence names it, or its
+ * process where nobody else there could tell, and no rank that only waits for others. */
+#include "base_check.h"
+#include "base_pace.h"
+#include "collectives_spans.h"
+
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+
+enum { MILLISECOND = 1000000, LAYOUTS = 5 };
+
+typedef struct layout {
+    int32_t counts[3], processes;
+} layout;
+static const layout layouts[LAYOUTS] = {{{2, 1}, 2}, {{1, 2}, 2}, {{3, 1}, 2}, {{2, 2}, 2}, {{1, 1, 1}, 3}};
+
+typedef struct trial {
+    int32_t late;
+    muster_status status[SPANS_RANKS];
+    char message[SPANS_RANKS][MST_MESSAGE_SIZE];
+} trial;
+
+static void nap(int64_t ns) { nanosleep(&(struct timespec){ns / 1000000000, ns % 1000000000}, NULL); }
+
+static muster_status wait_for_all(muster_worker *w, void *argument) {
+    trial *t = argument;
+    const int32_t rank = spans_rank(w);
+    if (rank == t->late) {
+        while (!muster_worker_cancelled(w)) nap(MILLISECOND);
+        return MUSTER_OK;
+    }
+    t->status[rank] = muster_worker_barrier(w, NULL);
+    if (t->status[rank] != MUSTER_OK) mst_error_save(t->message[rank]);
+    return t->status[rank];
+}
+
+/* What is wrong with a message; NULL: nothing. */
+static const char *blames(const char *message, int32_t late, int32_t process, bool company) {
+    char right[64], of_process[64];
+    snprintf(right, sizeof right, " for rank %d, which made no progress", (int)late);
+    snprintf(of_process, sizeof of_process, " for process %d (host host%d)", (int)process, (int)process);
+    const char *blamed = strstr(message, " for rank ");
+    if (blamed && strncmp(blamed, right, strlen(right)) != 0) return "it blames another rank";
+    if (!blamed && !strstr(message, of_process)) return "it names neither the rank nor its process";
+    return !company && blamed ? "nobody in its process could name the rank" : NULL;
+}
+
+/* Of the launch, and of all ranks that have waited until the deadline themselves. */
+static const char *judge(const spans_launch *launch, const trial *t, int32_t process, const char **message) {
+    const bool company = launch->process[process].count > 1;
+    for (int32_t p = 0; p < launch->processes; p++) {
+        *message = launch->process[p].message;
+        if (launch->process[p].status != MUSTER_TIMEOUT) return "expected TIMEOUT in every process";
+        const char *wrong = blames(*message, t->late, process, company);
+        if (wrong) return wrong;
+    }
+    for (int32_t r = 0; r < launch->total; r++) {
+        *message = t->message[r];
+        const char *wrong = t->status[r] == MUSTER_TIMEOUT ? blames(*message, t->late, process, company) : NULL;
+        if (wrong) return wrong;
+        if (r != t->late && t->status[r] != MUSTER_TIMEOUT && t->status[r] != MUSTER_ABORTED)
+            return "expected TIMEOUT or ABORTED of a rank";
+    }
+    return NULL;
+}
+
+/* A busy machine makes others late, too: then once more with a longer deadline. */
+static void run_trial(const layout *l, int32_t late, int32_t process) {
+    const char *wrong = "never run", *message = "";
+    for (int64_t deadline = 100 * MILLISECOND; wrong && deadline <= test_patience(1600LL * MILLISECOND); deadline *= 2) {
+        spans_launch launch;
+        static trial t;
+        t = (trial){.late = late};
+        spans_open(&launch, &(spans_options){.counts = l->counts, .processes = l->processes, .fail_after_ns = deadline});
+        (void)spans_run(&launch, wait_for_all, &t);
+        wrong = judge(&launch, &t, process, &message);
+        if (wrong)
+            print_message("%d processes, rank %d, %d ms: %s: \"%s\"\n", (int)l->processes, (int)late, (int)(deadline / MILLISECOND), wrong,
+                          message);
+        spans_close(&launch);
+    }
+    if (wrong) fail_msg("%s", wrong);
+}
+
+static void test_who_is_missing_is_named(void **state) {
+    (void)state;
+    int32_t trials = 0;
+    for (int32_t i = 0; i < LAYOUTS; i++)
+        for (int32_t p = 0, late = 0; p < layouts[i].processes; p++)
+            for (int32_t m = 0; m < layouts[i].counts[p]; m++, late++, trials++) run_trial(&layouts[i], late, p);
+    assert_int_equal(trials, 3 + 3 + 4 + 4 + 3);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_who_is_missing_is_named)};
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
