@@ -135,6 +135,9 @@ enum {
     SCHEDULE_MOST_SCRATCH_BYTES = 8 << 20
 };
 
+/* TREE and CHAIN know a few members only. */
+static bool schedule_has_parts(uint32_t algorithms) { return algorithms & ~(1u << MST_MOVE_TREE | 1u << MST_MOVE_CHAIN); }
+
 static muster_status schedule_allocate(mst_schedule *schedule) {
     const size_t size = (size_t)schedule->channel->size;
     for (int32_t i = 1; i < MST_MOVE_ALGORITHMS; i++) {
@@ -142,7 +145,7 @@ static muster_status schedule_allocate(mst_schedule *schedule) {
         if (flows > schedule->flow_limit) schedule->flow_limit = flows;
     }
     schedule->request_limit = schedule->flow_limit * SCHEDULE_WINDOW + 1;
-    const bool parts = schedule->algorithms & ~(1u << MST_MOVE_TREE | 1u << MST_MOVE_CHAIN);
+    const bool parts = schedule_has_parts(schedule->algorithms);
     schedule->flows = mst_alloc(sizeof *schedule->flows * (size_t)schedule->flow_limit);
     schedule->requests = mst_alloc(sizeof *schedule->requests * (size_t)schedule->request_limit);
     schedule->done = mst_alloc(sizeof *schedule->done * SCHEDULE_TESTED);
@@ -161,12 +164,13 @@ static muster_status schedule_allocate(mst_schedule *schedule) {
 }
 
 muster_status mst_schedule_prepare(mst_schedule *schedule, const mst_channel *channel, uint32_t algorithms, int64_t scratch_bytes) {
-    const int64_t size = channel->size, least = MST_ACCUMULATOR_BYTES + size * SCHEDULE_LEAST;
+    if (!algorithms) algorithms = ~0u;
+    const int64_t size = schedule_has_parts(algorithms) ? channel->size : 8, least = MST_ACCUMULATOR_BYTES + size * SCHEDULE_LEAST;
     /* The chunks of an exchange among many are not so small that their number counts. */
     const int64_t usual = size * MST_SCRATCH_BYTES / 8;
     *schedule = (mst_schedule){.machine = {schedule_progress, schedule_waits_for},
                                .channel = channel,
-                               .algorithms = algorithms ? algorithms : ~0u,
+                               .algorithms = algorithms,
                                .scratch_bytes = scratch_bytes                         ? scratch_bytes
                                                 : usual < MST_SCRATCH_BYTES           ? MST_SCRATCH_BYTES
                                                 : usual < SCHEDULE_MOST_SCRATCH_BYTES ? usual

@@ -231,8 +231,8 @@ static void test_seeds(void **state) {
 
 static void test_many_processes(void **state) {
     (void)state;
-    const int32_t sizes[] = {33, 100, 1024, 16384};
-    for (int32_t i = 0; i < (test_is_full() ? 4 : 3); i++) run((plan){.size = sizes[i], .failing = sizes[i] / 3}, 0, 0);
+    const int32_t sizes[] = {33, 100, 1024, 16384, 65536};
+    for (int32_t i = 0; i < (test_is_full() ? 5 : 3); i++) run((plan){.size = sizes[i], .failing = sizes[i] / 3}, 0, 0);
 }
 
 int main(void) {

@@ -2,6 +2,8 @@
 #include "base_check.h"
 #include "collectives_fleet.h"
 
+#include <stdlib.h>
+
 enum { L = FLEET_L, O = FLEET_O, GAP = FLEET_GAP, BYTE = FLEET_BYTE };
 
 static int64_t larger(int64_t a, int64_t b) { return a > b ? a : b; }
@@ -42,6 +44,57 @@ static int64_t hand_incast(int32_t size, int64_t bytes) {
     return larger(told, there + L);
 }
 
+/* The MPI's own collectives, as the clock has them. */
+static int64_t hand_mpi(int32_t size, int64_t bytes) {
+    int64_t steps = 0;
+    for (int32_t reach = 1; reach < size; reach *= 2) steps++;
+    return steps * (L + 2 * O + bytes * BYTE);
+}
+
+enum { HAND_MOST = 64, HAND_EAGER = 4096 };
+
+/* The most parts of a message of Bruck's algorithm. */
+static int32_t hand_most_parts(int32_t size) {
+    int32_t most = 0;
+    for (int32_t reach = 1; reach < size; reach *= 2) {
+        const int32_t count = reach < size - reach ? reach : size - reach;
+        most = count > most ? count : most;
+    }
+    return most;
+}
+
+/* Bruck: in each step a member sends what it has, as one message or, around the end of the concatenation, as two, and
+ * goes on when what it gets is there. The members differ in which of them send two. */
+static int64_t hand_bruck(int32_t size, int64_t n) {
+    int64_t time[HAND_MOST] = {0}, out[HAND_MOST] = {0}, in[HAND_MOST] = {0}, end = 0;
+    for (int32_t reach = 1; reach < size; reach *= 2) {
+        const int32_t count = reach < size - reach ? reach : size - reach;
+        int64_t leaves[HAND_MOST][2], begun[HAND_MOST];
+        for (int32_t m = 0; m < size; m++) begun[m] = time[m];
+        for (int32_t m = 0; m < size; m++) {
+            const int32_t parts[2] = {m + count > size ? size - m : count, m + count > size ? m + count - size : 0};
+            for (int32_t i = 0; i < 2 && parts[i]; i++) {
+                if (parts[i] * n > HAND_EAGER) return -1; /* longer ones ask first */
+                time[m] += O;
+                leaves[m][i] = larger(time[m], out[m]);
+                out[m] = leaves[m][i] + parts[i] * n * BYTE + GAP;
+            }
+        }
+        for (int32_t m = 0; m < size; m++) {
+            const int32_t from = (m + reach) % size;
+            const int32_t parts[2] = {from + count > size ? size - from : count, from + count > size ? from + count - size : 0};
+            for (int32_t i = 0; i < 2 && parts[i]; i++) {
+                const int64_t there = larger(leaves[from][i] + L, in[m]) + parts[i] * n * BYTE;
+                in[m] = there + GAP;
+                time[m] = larger(time[m], there) + O;
+                if (i == 1 || !parts[1]) end = larger(end, larger(there, begun[m]) + L); /* it is told of the match */
+            }
+            end = larger(end, time[m]);
+        }
+    }
+    return end;
+}
+
 /* The time of a move whose messages all have `part` bytes and are eager; what is folded costs
  * nothing. A member's last message to another is done when the word of its match is back: L after
  * it is there. -1: not computed. */
@@ -56,15 +109,19 @@ static int64_t by_hand(fleet_plan plan) {
         return steps * hop + ends;
     case MST_MOVE_CHAIN:
         if (plan.kind == MST_MOVE_ALL_REDUCE) return 2 * steps * hop + ends;
-        return plan.root == size - 1 ? steps * hop + ends : -1;
+        return (plan.root == size - 1 ? steps : steps + 1) * hop + ends; /* and from the last member to root */
     case MST_MOVE_EXCHANGE:
-        if (plan.kind == MST_MOVE_REDUCE) return -1;
+        if (plan.kind == MST_MOVE_REDUCE) return hand_exchange(0, size, n) + hand_incast(size, n); /* then the slices go to root */
         if (plan.kind == MST_MOVE_REDUCE_SCATTER)
             return larger(hand_exchange(0, size, n), hand_leaves(0, steps, n) + n * BYTE + 2 * (int64_t)L);
         return larger(hand_exchange(hand_exchange(0, size, n), size, n),
                       hand_leaves(hand_exchange(0, size, n), steps, n) + n * BYTE + 2 * (int64_t)L);
+    case MST_MOVE_BRUCK:
+        return hand_bruck(size, n);
+    case MST_MOVE_MPI:
+        return hand_mpi(size, n * (plan.kind == MST_MOVE_REDUCE_SCATTER || plan.kind == MST_MOVE_ALL_GATHER ? size : 1));
     case MST_MOVE_GATHER_FOLD:
-        return plan.kind == MST_MOVE_REDUCE ? hand_incast(size, n) : -1;
+        return plan.kind == MST_MOVE_REDUCE ? hand_incast(size, n) : hand_bruck(size, n);
     case MST_MOVE_DIRECT:
         if (size > 9) return -1; /* more than 8 at a time wait for each other */
         if (plan.kind == MST_MOVE_GATHER) return hand_incast(size, n);
@@ -99,7 +156,8 @@ static void test_time_by_hand(void **state) {
         for (int32_t j = 0; j < 4; j++) {
             hand_compared = 0;
             fleet_for_each_pair((fleet_plan){.size = sizes[i], .part = parts[j]}, pair_time);
-            assert_int_equal(hand_compared, sizes[i] == 1 ? 13 : sizes[i] <= 9 ? 9 : 6);
+            const int32_t by_bruck = hand_most_parts(sizes[i]) * parts[j] <= HAND_EAGER ? 2 : 0;
+            assert_int_equal(hand_compared, sizes[i] == 1 ? 13 : (sizes[i] <= 9 ? 15 : 12) + by_bruck);
         }
 }
 
@@ -115,7 +173,74 @@ static void test_time_of_bruck(void **state) {
     }
 }
 
+/* ---- a broadcast among many ---- */
+
+typedef struct many {
+    int32_t size;
+    mst_wire **wires;
+    struct many_member {
+        mst_channel channel;
+        mst_schedule schedule;
+        mst_move move;
+        uint32_t words[16];
+    } * members;
+} many;
+enum { MANY_BYTES = 64, MANY_ROOT = 5 };
+
+static bool many_step(void *user, int32_t p) {
+    const many *m = user;
+    const mst_progress progress = mst_schedule_progress(&m->members[p].schedule);
+    assert_true(progress <= MST_PROGRESS_DONE);
+    return progress == MST_PROGRESS_DONE;
+}
+
+static void many_open(many *m) {
+    m->wires = calloc((size_t)m->size, sizeof *m->wires);
+    m->members = calloc((size_t)m->size, sizeof *m->members);
+    assert_true(m->wires && m->members);
+}
+
+static void many_begin(many *m) {
+    for (int32_t p = 0; p < m->size; p++) {
+        struct many_member *own = &m->members[p];
+        own->channel = (mst_channel){.wire = m->wires[p], .lane = 1, .size = m->size, .rank = p};
+        own->move =
+            (mst_move){.kind = MST_MOVE_BROADCAST, .algorithm = MST_MOVE_TREE, .root = MANY_ROOT, .count = MANY_BYTES, .to = own->words};
+        for (int32_t i = 0; i < 16 && p == MANY_ROOT; i++) own->words[i] = (uint32_t)i * 2654435761u + 1;
+        assert_ok(mst_schedule_prepare(&own->schedule, &own->channel, 1u << MST_MOVE_TREE, 1));
+        assert_ok(mst_schedule_begin(&own->schedule, &own->move));
+    }
+}
+
+static void test_a_broadcast_among_many(void **state) {
+    (void)state;
+#ifdef MUSTER_TEST_SANITIZED
+    many m = {.size = 4096};
+#else
+    many m = {.size = 65536};
+#endif
+    many_open(&m);
+    wire_launch *launch = fleet_launch(m.size, false, 0, 0, m.wires);
+    many_begin(&m);
+    wire_drive drive = {.step = many_step, .user = &m};
+    assert_int_equal(wire_clock_drive(launch, &drive), WIRE_ALL_OVER);
+    assert_int_equal(wire_clock_time(launch, -1), hand_tree(0, 0, m.size, MANY_BYTES));
+    for (int32_t p = 0; p < m.size; p++) {
+        assert_memory_equal(m.members[p].words, m.members[MANY_ROOT].words, MANY_BYTES);
+        mst_schedule_free(&m.members[p].schedule);
+        m.wires[p]->close(m.wires[p], false);
+    }
+    assert_int_equal(m.members[0].words[3], 3 * 2654435761u + 1);
+    const wire_launch_counts counts = wire_launch_count(launch);
+    assert_int_equal(counts.sent, m.size - 1);
+    assert_int_equal(counts.messages + counts.requests, 0);
+    wire_launch_destroy(launch);
+    free(m.wires);
+    free(m.members);
+}
+
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_time_by_hand), cmocka_unit_test(test_time_of_bruck)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_time_by_hand), cmocka_unit_test(test_time_of_bruck),
+                                       cmocka_unit_test(test_a_broadcast_among_many)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

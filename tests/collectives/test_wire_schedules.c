@@ -199,8 +199,9 @@ static void test_1024_processes(void **state) {
         {MST_MOVE_ALL_REDUCE, MST_MOVE_EXCHANGE, size, 0, 65536, false, false},
         {MST_MOVE_REDUCE_SCATTER, MST_MOVE_EXCHANGE, size, 0, 8, false, false},
         {MST_MOVE_ALL_TO_ALL, MST_MOVE_DIRECT, size, 0, 8, false, false},
+        {MST_MOVE_REDUCE, MST_MOVE_EXCHANGE, size, 5, 65536, true, false},
     };
-    for (size_t i = 0; i < (test_is_full() ? 12 : 6); i++) {
+    for (size_t i = 0; i < (test_is_full() ? 13 : 6); i++) {
         const fleet_outcome result = fleet_run(plans[i], 0, 0);
         assert_true(result.served);
         print_message("%s by %s: %lld ns\n", mst_move_kind_name(plans[i].kind), mst_move_algorithm_name(plans[i].algorithm),
