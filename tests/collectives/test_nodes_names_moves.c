@@ -25,6 +25,16 @@ static muster_status sum_task(muster_worker *w, void *argument) {
     return MUSTER_OK;
 }
 
+/* A sum on any ranks. */
+static muster_status right_task(muster_worker *w, void *argument) {
+    float values[COUNT];
+    (void)argument;
+    for (int64_t i = 0; i < COUNT; i++) values[i] = 1;
+    const muster_tensor x = muster_tensor_make(MUSTER_F32, values, 1, &(int64_t){COUNT});
+    MUSTER_TRY(muster_worker_all_reduce(w, NULL, MUSTER_SUM, x, x));
+    return values[COUNT - 1] == (float)spans_size(w) ? MUSTER_OK : mst_error(MUSTER_USER, "a sum of %g", (double)values[COUNT - 1]);
+}
+
 /* The moves of process 0 by each algorithm, for one sum of the ranks of three processes; and the
  * bytes that all processes send, without arrivals. */
 typedef struct moves {
@@ -96,6 +106,50 @@ static void test_refusals(void **state) {
                    "non_cuda_aware or pure_nccl, received \"dummy\"");
 }
 
+/* ---- what is left in the wire ---- */
+
+typedef enum { REFUSED_COUNT, REFUSED_SHARDS, REFUSED_MESSAGE, REFUSALS } refusal;
+
+static muster_status refused_task(muster_worker *w, void *argument) {
+    static float shards[COUNT * 160], values[SPANS_RANKS][COUNT];
+    const refusal kind = *(const refusal *)argument;
+    const int32_t rank = spans_rank(w);
+    const muster_tensor x =
+        muster_tensor_make(MUSTER_F32, values[rank], 1, &(int64_t){kind == REFUSED_COUNT && rank == 1 ? COUNT - 1 : COUNT});
+    const int64_t many[] = {COUNT * 160, 1}, one = 1;
+    if (kind == REFUSED_SHARDS)
+        return muster_worker_all_reduce_shards(w, NULL, MUSTER_SUM, muster_tensor_make(MUSTER_F32, shards, 2, many),
+                                               muster_tensor_make(MUSTER_F32, values[rank], 1, &one));
+    if (kind == REFUSED_MESSAGE && rank == 2) return muster_fail(MUSTER_USER, "before it enters");
+    return muster_worker_all_reduce(w, NULL, MUSTER_SUM, x, x);
+}
+
+/* After a sum that is right, one that is refused, and a right one again. */
+static int32_t leave_nothing(const char *name, const int32_t *counts, int32_t hosts) {
+    int32_t refused = 0;
+    for (refusal kind = REFUSED_COUNT; kind < REFUSALS; kind++) {
+        spans_launch launch;
+        spans_open(&launch, &(spans_options){.counts = counts, .processes = 3, .algorithm = name, .processes_per_host = hosts});
+        assert_ok(spans_run(&launch, right_task, NULL));
+        const muster_status status = spans_run(&launch, refused_task, &kind);
+        refused += status != MUSTER_OK;
+        if (kind != REFUSED_SHARDS) assert_int_equal(status, kind == REFUSED_COUNT ? MUSTER_INVALID_ARGUMENT : MUSTER_USER);
+        assert_ok(spans_run(&launch, right_task, NULL));
+        spans_close(&launch);
+        if (launch.left) fail_msg("%s, refusal %d: %lld messages and requests are left", name, (int)kind, (long long)launch.left);
+    }
+    return refused;
+}
+
+static void test_nothing_is_left(void **state) {
+    (void)state;
+    static const int32_t counts[2][3] = {{1, 1, 1}, {3, 1, 2}};
+    int32_t refused = 0;
+    for (size_t i = 0; i < NAMES - 2; i++) /* single_node is for one host, and the last one is as hierarchical */
+        for (int32_t c = 0; c < 4; c++) refused += leave_nothing(names[i], counts[c / 2], c % 2 ? 3 : 1);
+    assert_in_range(refused, 4 * 4 * 2, 4 * 4 * 3);
+}
+
 /* ---- the description ---- */
 
 static void test_descriptions(void **state) {
@@ -116,6 +170,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_what_moves),
         cmocka_unit_test(test_refusals),
+        cmocka_unit_test(test_nothing_is_left),
         cmocka_unit_test(test_descriptions),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

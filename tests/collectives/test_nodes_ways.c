@@ -287,6 +287,25 @@ static void what_the_mpi_does_not_promise_goes_by_muster(void **state) {
     assert_int_equal(by_mpi_of(&named, (one_sum){.dtype = MUSTER_F32, .op = MUSTER_SUM}), 0);
 }
 
+/* The MPI would add halves up in another dtype than Muster promises, and knows no weights of averages. What has
+ * no wire dtype goes by it as before. */
+static void what_has_a_wire_dtype_goes_by_muster(void **state) {
+    (void)state;
+    static const int32_t counts[] = {1, 2};
+    static const muster_dtype wires[] = {MUSTER_F16, MUSTER_BF16};
+    int32_t cases = 0;
+    for (int32_t i = 0; i < 2; i++) {
+        const spans_options halves = {.counts = counts, .processes = 2, .wire_dtype = wires[i]};
+        for (muster_dtype dtype = MUSTER_F16; dtype <= MUSTER_F32; dtype++)
+            for (int32_t average = 0; average < 2; average++, cases++)
+                assert_int_equal(by_mpi_of(&halves, (one_sum){.dtype = dtype, .op = average ? MUSTER_AVG : MUSTER_SUM}), 0);
+        assert_int_equal(by_mpi_of(&halves, (one_sum){.dtype = MUSTER_F64, .op = MUSTER_SUM}), 1);
+        assert_int_equal(by_mpi_of(&halves, (one_sum){.dtype = MUSTER_I32, .op = MUSTER_MAX}), 1);
+        cases += 2;
+    }
+    assert_int_equal(cases, 2 * (3 * 2 + 2));
+}
+
 /* Behind a collective of the MPI on a network each process sends the others one message that is
  * matched: log2 of their number many. */
 static void on_several_hosts_an_arrival_follows(void **state) {
@@ -425,6 +444,7 @@ int main(void) {
         cmocka_unit_test(every_collective_by_the_mpi),
         cmocka_unit_test(every_collective_of_two_by_two_by_the_mpi),
         cmocka_unit_test(what_the_mpi_does_not_promise_goes_by_muster),
+        cmocka_unit_test(what_has_a_wire_dtype_goes_by_muster),
         cmocka_unit_test(on_several_hosts_an_arrival_follows),
         cmocka_unit_test(different_bits_are_passed_over),
         cmocka_unit_test(a_deadline_in_one_ends_their_use),

@@ -157,6 +157,8 @@ muster_status spans_run(spans_launch *launch, mst_task task, void *argument) {
 
 void spans_close(spans_launch *launch) {
     in_all(launch, close_main);
+    const wire_launch_counts counts = wire_launch_count(launch->wire);
+    launch->left = counts.messages + counts.requests;
     wire_launch_destroy(launch->wire);
     mst_wire_test_open = NULL;
 }

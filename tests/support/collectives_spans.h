@@ -33,6 +33,7 @@ struct spans_launch {
     int64_t fail_after_ns;
     bool fixed_order;
     muster_dtype wire_dtype;
+    int64_t left; /* messages and requests in the wire when all have closed */
     spans_process process[SPANS_PROCESSES];
 };
 
