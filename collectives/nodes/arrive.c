@@ -166,8 +166,10 @@ static mst_progress receive(mst_arrival *a, int32_t step) {
         mst_arrival_header header = {0};
         if (a->received_bytes[step] >= (int64_t)sizeof header) memcpy(&header, a->received[step], sizeof header);
         if (header.magic != MST_ARRIVAL_MAGIC) {
-            mst_error(MUSTER_INTERNAL, "an arrival: process %d sent %lld bytes that are no header",
-                      (int)mst_channel_process(c, member_above(a, step)), (long long)a->received_bytes[step]);
+            mst_error(
+                MUSTER_INTERNAL,
+                "an arrival: process %d sent %lld bytes that are no header of this version of Muster: do all processes run the same one?",
+                (int)mst_channel_process(c, member_above(a, step)), (long long)a->received_bytes[step]);
             a->received_bytes[step] = 0;
             return MST_PROGRESS_FAILED;
         }

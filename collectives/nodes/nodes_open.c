@@ -74,7 +74,8 @@ static muster_status find_hosts(mst_nodes *nodes, const mst_nodes_options *optio
     mst_error_save(message);
     mst_arrival_input input = {.kind = MST_ROUND_OPEN, .status = mine, .rank = -1, .payload = name, .payload_bytes = MST_HOST_TEXT};
     const muster_status status = mst_rounds_arrive(nodes, &input, &wait);
-    if (status == MUSTER_TIMEOUT) return mst_rounds_give_up(nodes, status);
+    /* SYSTEM: what has come is none of ours, and not all processes need see that themselves */
+    if (status == MUSTER_TIMEOUT || status == MUSTER_SYSTEM) return mst_rounds_give_up(nodes, status);
     MUSTER_TRY(status);
     const mst_arrival_header *header = &rounds->arrival.header;
     if (header->status != MUSTER_OK) {

@@ -1,15 +1,18 @@
-"""A process that meets an error ends the whole launch, with a status that is not 0, within seconds: error_suite.py NAME FOLDER PROGRAM. NAME is an
-MPI, FOLDER holds the shims, PROGRAM is error_program. The last of 2, 3 and 4 processes aborts, exits without closing, or fails in its body. And what is said, once, when the launcher binds each process to one CPU of several."""
+"""A process that meets an error ends the whole launch, with a status that is not 0, within seconds: error_suite.py NAME FOLDER PROGRAM LIBRARY. NAME is an
+MPI, FOLDER holds the shims, PROGRAM is error_program, LIBRARY is libmuster.so. The last of 2, 3 and 4 processes aborts, exits without closing, or fails in its body. And what is said, once, when the launcher binds each process to one CPU of several;
+and processes with another build of the library, or with other devices in the reproducible mode."""
 import concurrent.futures
 import os
+import pathlib
 import re
 import shutil
 import socket
 import subprocess
 import sys
+import tempfile
 import time
 
-name, folder, program = sys.argv[1:4]
+name, folder, program, library = sys.argv[1:5]
 SECONDS = 30  # far above what it takes
 HOST = re.escape(socket.gethostname())
 # By what the last process does: the exit status that it asks for, and what is said, with the number of its process.
@@ -60,6 +63,42 @@ def binding(bound):
     return lines if done.returncode == 0 else None
 
 
+def refused(what, sentence, *others, processes=3):
+    """1 unless all processes, of which the last one has `others` in its environment, refuse with the same sentence."""
+    command = [mpirun, *options, "-n", str(processes - 1), program, "well", ":", "-n", "1", "env", *others, program, "well"]
+    done = subprocess.run(command, env=environment, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=2 * SECONDS)
+    output = done.stdout.decode(errors="replace")
+    said = re.findall(rf"process -1: (muster_runtime_open: {sentence})\n", output)
+    right = done.returncode != 0 and 1 <= len(said) <= processes and len(set(said)) == 1
+    print(f"{what}: exit {done.returncode}, said {len(said)} times by {processes} processes{'' if right else ', WRONG: ' + output}", flush=True)
+    return not right
+
+
+def other_build(path):
+    """A copy of the library whose build id is another one; its text is that of every process which has the library itself."""
+    data = bytearray(pathlib.Path(library).read_bytes())
+    note = data.find(b"\x04\0\0\0\x14\0\0\0\x03\0\0\0GNU\0")  # name of 4 bytes, id of 20, type NT_GNU_BUILD_ID
+    if note < 0:
+        return None
+    own = bytes(data[note + 16 : note + 36]).hex()
+    data[note + 16] ^= 0xFF
+    path.write_bytes(data)
+    return own, bytes(data[note + 16 : note + 36]).hex()
+
+
+PLACES = r"'{0}' in process 0 \(host " + HOST + r"\) and '{1}' in process 2 \(host " + HOST + r"\)"
+with tempfile.TemporaryDirectory() as other:
+    real = pathlib.Path(library).resolve()
+    builds = other_build(pathlib.Path(other, real.name))
+    for link in real.parent.glob("libmuster.so*"):
+        if link.name != real.name:
+            os.symlink(real.name, pathlib.Path(other, link.name))
+    if builds is None:
+        print("the library has no build id")
+        faults += 1
+    else:
+        faults += refused("another build", "build: expected the same in all processes, received " + PLACES.format(*builds), f"LD_LIBRARY_PATH={other}")
+faults += refused("other shards", r"logical_shards: expected the same in all processes, received " + PLACES.format(0, 6), "MUSTER_LOGICAL_SHARDS=6")
 if os.cpu_count() > 1 and shutil.which("taskset"):
     LINE = (f"this process may run on 1 of the {os.cpu_count()} CPUs of its host: the launcher binds it (mpirun --bind-to none, srun --cpu-bind=none or "
             "--cpus-per-task)")

@@ -190,7 +190,10 @@ static void open_different(launch_process *p) {
 static void what_differs_is_refused_everywhere_with_both_values(void **state) {
     (void)state;
     muster_runtime_options base = launch_options("host:1"), shards2 = base, shards4 = base, inlined = base, direct = base, lost = base,
-                           f16 = base, bf16 = base;
+                           f16 = base, bf16 = base, discrete4 = base;
+    assert_int_equal(mst_discrete_register(), MUSTER_OK);
+    discrete4.devices = "discrete:1";
+    discrete4.logical_shards = 4;
     shards2.logical_shards = 2;
     shards4.logical_shards = 4;
     inlined.collective_algorithm = "inline";
@@ -201,6 +204,7 @@ static void what_differs_is_refused_everywhere_with_both_values(void **state) {
     const difference differences[] = {
         {{shards2, shards4}, {"logical_shards", "'2' in process 0 (host host0)", "'4' in process 1 (host host0)"}},
         {{base, shards4}, {"logical_shards", "'0' in process 0 (host host0)", "'4' in process 1 (host host0)"}},
+        {{shards4, discrete4}, {"backends", "'host' in process 0 (host host0)", "'discrete' in process 1 (host host0)"}},
         {{inlined, direct}, {"collective_algorithm", "'inline' in process 0", "'direct' in process 1"}},
         {{base, lost}, {"on_lost", "'0' in process 0", "'1' in process 1"}},
         {{base, f16}, {"wire_dtype", "'f32' in process 0 (host host0)", "'f16' in process 1 (host host0)"}},
@@ -209,7 +213,7 @@ static void what_differs_is_refused_everywhere_with_both_values(void **state) {
     int cases = 0;
     for (; cases < (int)(sizeof differences / sizeof *differences); cases++)
         launch_run(&(wire_launch_options){.processes = 2}, open_different, (void *)(uintptr_t)&differences[cases]);
-    assert_int_equal(cases, 6);
+    assert_int_equal(cases, 7);
 }
 
 static void open_with_a_failure(launch_process *p) {

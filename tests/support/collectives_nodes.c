@@ -58,7 +58,7 @@ void nodes_run(nodes_test *test) {
     pthread_barrier_init(&test->barrier, NULL, (unsigned)processes);
     test->launch = wire_launch_create(&test->launch_options);
     assert_non_null(test->launch);
-    mst_wire_test_open = wire_launch_open;
+    mst_wire_test_open = test->open ? test->open : wire_launch_open;
     for (int32_t p = 0; p < processes; p++) {
         threads[p] = (nodes_thread){test, p};
         assert_int_equal(pthread_create(&ids[p], NULL, main_of_thread, &threads[p]), 0);

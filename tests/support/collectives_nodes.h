@@ -20,6 +20,7 @@ struct nodes_test {
     void (*body)(nodes_test *test, mst_nodes *nodes,
                  int32_t process); /* open and joined; process p has p + 1 ranks. No deadlines but those that the body sets */
     bool no_join;                  /* body opens nodes only */
+    mst_wire_test_opener open;     /* NULL: wire_launch_open */
     void *user;
     /* Seen. */
     wire_launch *launch;
