@@ -287,8 +287,8 @@ static void what_the_mpi_does_not_promise_goes_by_muster(void **state) {
     assert_int_equal(by_mpi_of(&named, (one_sum){.dtype = MUSTER_F32, .op = MUSTER_SUM}), 0);
 }
 
-/* The MPI would add halves up in another dtype than Muster promises, and knows no weights of averages. What has
- * no wire dtype goes by it as before. */
+/* The MPI would add halves up in another dtype than Muster promises, and knows no weights of
+ * averages. What has no wire dtype goes by it as before. */
 static void what_has_a_wire_dtype_goes_by_muster(void **state) {
     (void)state;
     static const int32_t counts[] = {1, 2};

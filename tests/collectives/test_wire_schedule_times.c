@@ -63,8 +63,9 @@ static int32_t hand_most_parts(int32_t size) {
     return most;
 }
 
-/* Bruck: in each step a member sends what it has, as one message or, around the end of the concatenation, as two, and
- * goes on when what it gets is there. The members differ in which of them send two. */
+/* Bruck: in each step a member sends what it has, as one message or, around the end of the
+ * concatenation, as two, and goes on when what it gets is there. The members differ in which of
+ * them send two. */
 static int64_t hand_bruck(int32_t size, int64_t n) {
     int64_t time[HAND_MOST] = {0}, out[HAND_MOST] = {0}, in[HAND_MOST] = {0}, end = 0;
     for (int32_t reach = 1; reach < size; reach *= 2) {
