@@ -16,7 +16,7 @@ enum { SLOW_BUILD = 0 };
 #endif
 
 /* PLANS: of 4 dtypes, 12 counts and 24 kinds of tables every third, FEWER_PLANS: every 19th,
- * GPU_PLANS: every 61st. */
+ * GPU_PLANS: every 61st, as on GPUs and in several processes. */
 enum { RANKS = 8, ALL_KINDS = APPLY_CUTS * 8, PLANS = 360, FEWER_PLANS = 56, GPU_PLANS = 19 };
 
 /* What one run of the ranks does. */
@@ -31,7 +31,7 @@ static const int64_t counts[] = {0, 1, 9, 15, 16, 17, 129, 1023, 1024, 1025, 655
 enum { COUNTS = sizeof counts / sizeof *counts };
 
 static muster_status check_server(const training *t, const apply_rank *a) {
-    const mst_member *own = &t->communicator->members[muster_worker_rank(a->worker)];
+    const mst_member *own = &t->communicator->members[a->worker->rank];
     if (a->size == 1) return MUSTER_OK; /* which needs no transport for one vector */
     if ((!t->transport || strcmp(own->served_transport, t->transport) == 0) &&
         (!t->algorithm || strcmp(own->served_algorithm, t->algorithm) == 0))
@@ -40,13 +40,14 @@ static muster_status check_server(const training *t, const apply_rank *a) {
                      own->served_transport, own->served_algorithm ? own->served_algorithm : "none");
 }
 
-/* Between two ranks `direct` makes no sum if the rule takes pairs, but of whole steps only. */
+/* Between two ranks of a process `direct` makes no sum if the rule takes pairs, but of whole steps
+ * only. */
 static muster_status check_pairs(training *t, const apply_rank *a, bool whole) {
-    const mst_member *own = &t->communicator->members[muster_worker_rank(a->worker)];
+    const mst_member *own = &t->communicator->members[a->worker->rank];
     const apply_plan *plan = &a->plan;
     const mst_apply_layout layout = {plan->dtype, plan->count, plan->buckets ? a->bucket_ends : NULL, plan->buckets ? APPLY_BUCKETS : 0};
-    const bool pairs = plan->pairs && whole && a->size == 2 && mst_device_is_host(a->worker->device) && own->served_algorithm &&
-                       strcmp(own->served_algorithm, "direct") == 0;
+    const bool pairs = plan->pairs && whole && a->size == 2 && !collectives_are_shared(2) && mst_device_is_host(a->worker->device) &&
+                       own->served_algorithm && strcmp(own->served_algorithm, "direct") == 0;
     const int64_t expected = pairs ? mst_apply_portion(&layout, a->size, muster_worker_rank(a->worker)) : 0;
     if (a->pair_count != expected || (expected > 0 && !own->served_pairs))
         return mst_error(MUSTER_USER, "expected %lld pairs, received %lld", (long long)expected, (long long)a->pair_count);
@@ -75,8 +76,9 @@ static muster_status train(muster_worker *w, training *t, const apply_plan *plan
 
 /* A part of all plans, with every kind of table, count and dtype in it. */
 static bool on_gpus(void) { return collectives_devices() != COLLECTIVES_HOST_AND_DISCRETE; }
+static bool takes_few(void) { return on_gpus() || (processes_count() > 1 && !test_is_full()); }
 static bool takes_fewer(void) { return SLOW_BUILD || !test_is_full(); }
-static int32_t every(void) { return on_gpus() ? 61 : takes_fewer() ? 19 : 3; }
+static int32_t every(void) { return takes_few() ? 61 : takes_fewer() ? 19 : 3; }
 static bool runs(const apply_plan *plan, int32_t kind, int32_t count) {
     if (plan->cut == APPLY_TINY && plan->count > APPLY_TINY_COUNT) return false;
     return (kind + 5 * count + 3 * (int32_t)plan->dtype) % every() == 0;
@@ -96,23 +98,35 @@ static muster_status train_all(muster_worker *w, void *argument) {
             }
         }
     }
-    if (muster_worker_rank(w) == 0) t->plans_run += run;
+    if (w->rank == 0) t->plans_run += run;
     return MUSTER_OK;
 }
 
-static void train_by(collectives_pool *pool, int32_t host, const char *name, bool is_algorithm, int64_t *run, int64_t *paired_steps) {
-    const bool gpus = on_gpus();
+static void train_by(collectives_pool *pool, training *t, int64_t *run, int64_t *paired_steps) {
+    assert_ok(collectives_run(pool, train_all, t));
+    assert_ok(collectives_check_served(t->communicator));
+    *run += t->plans_run;
+    *paired_steps += t->paired_steps;
+}
+
+static void train_alone(collectives_pool *pool, int32_t host, const char *name, bool is_algorithm, int64_t *run, int64_t *paired_steps) {
     training t = {.algorithm = is_algorithm ? strcmp(name, "reference") == 0 ? name : "direct" : NULL};
     assert_ok(collectives_create(pool->pool, name, &t.communicator));
     if (is_algorithm)
-        t.transport = gpus || host < pool->size ? "staged" : "host";
+        t.transport = on_gpus() || host < pool->size ? "staged" : "host";
     else if (name)
         t.transport = name;
-    assert_ok(collectives_run(pool, train_all, &t));
-    assert_ok(collectives_check_served(t.communicator));
+    train_by(pool, &t, run, paired_steps);
     mst_communicator_destroy(t.communicator);
-    *run += t.plans_run;
-    *paired_steps += t.paired_steps;
+}
+
+/* Each name has a pool of its own. */
+static void train_shared(int32_t host, int32_t discrete, const char *name, int64_t *run, int64_t *paired_steps) {
+    collectives_pool pool;
+    collectives_open_with(&pool, host, discrete, name, 60LL * 1000000000);
+    training t = {.communicator = pool.communicator->global, .transport = "nodes"};
+    train_by(&pool, &t, run, paired_steps);
+    collectives_close(&pool);
 }
 
 static void test_every_transport_takes_the_steps_of_plain_loops(void **state) {
@@ -124,21 +138,25 @@ static void test_every_transport_takes_the_steps_of_plain_loops(void **state) {
         if (few_ranks && g > 2 && g != RANKS - 1 && (on_gpus() || g < RANKS)) continue;
         const int32_t host = g < RANKS ? g + 1 : mixed[g - RANKS][0], discrete = g < RANKS ? 0 : mixed[g - RANKS][1];
         collectives_pool pool;
-        collectives_open(&pool, host, discrete);
+        const bool shared = collectives_are_shared(host + discrete);
+        if (!shared) collectives_open(&pool, host, discrete);
         for (int i = 0; i < CASE_ALGORITHMS; i++) {
             const char *name = case_algorithm(i);
-            const matrix_case c = {.ranks = (uint8_t)pool.size};
+            const matrix_case c = {.ranks = (uint8_t)(host + discrete)};
             const bool gpus = on_gpus();
             if (!case_available(&c, name)) continue;
-            train_by(&pool, host, name, name && (!gpus || i == 0), &run, &paired_steps);
+            if (shared)
+                train_shared(host, discrete, name, &run, &paired_steps);
+            else
+                train_alone(&pool, host, name, name && (!gpus || i == 0), &run, &paired_steps);
             pools++;
         }
-        collectives_close(&pool);
+        if (!shared) collectives_close(&pool);
     }
     print_message("%lld trainings on %lld communicators, %lld steps of pairs\n", (long long)run, (long long)pools, (long long)paired_steps);
     assert_true(pools > 0);
-    if (!on_gpus()) assert_true(paired_steps >= 90);
-    assert_int_equal(run, pools * (on_gpus() ? GPU_PLANS : takes_fewer() ? FEWER_PLANS : PLANS));
+    if (!on_gpus() && !collectives_are_shared(2)) assert_true(paired_steps >= 90);
+    assert_int_equal(run, pools * (takes_few() ? GPU_PLANS : takes_fewer() ? FEWER_PLANS : PLANS));
 }
 
 /* ---- the bits of the sums ---- */
@@ -148,6 +166,7 @@ typedef struct sums {
     muster_dtype dtype;
     int64_t count;
     bool sharded;
+    const mst_nodes *nodes; /* NULL: one process */
 } sums;
 
 static muster_status takes_the_sum(void *context, muster_worker *worker, const mst_apply_part *part) {
@@ -158,17 +177,28 @@ static muster_status takes_the_sum(void *context, muster_worker *worker, const m
     return muster_copy(worker, from, to);
 }
 
-/* One rounding for each rank in their order, in the compute dtype, and one at the end. */
+/* Does another process begin with this vector? With shards rank 0 has the first two. */
+static bool begins_process(const sums *s, int32_t vector) {
+    const int32_t rank = s->sharded && vector > 0 ? vector - 1 : vector;
+    if (!s->nodes || vector == 0 || (s->sharded && vector == 1)) return vector == 0;
+    return mst_nodes_process_of(s->nodes, rank) != mst_nodes_process_of(s->nodes, rank - 1);
+}
+
+/* One rounding for each rank in their order, in the compute dtype, and one at the end; the sums of
+ * several processes are added up in the order of these. */
 static void oracle_sums(const sums *s, int32_t size, char *expected, char *vectors) {
     const int64_t element = muster_dtype_size(s->dtype);
     for (int64_t i = 0; i < s->count; i++) {
-        double wide = 0;
-        float narrow = 0;
+        double wide = 0, wide_sum = 0;
+        float narrow = 0, narrow_sum = 0;
         for (int32_t r = 0; r < size; r++) {
             const double value = oracle_value(s->dtype, vectors + r * s->count * element, i);
-            wide = r == 0 ? value : wide + value;
-            narrow = r == 0 ? (float)value : narrow + (float)value;
+            const bool begins = begins_process(s, r);
+            if (begins && r > 0) wide_sum += wide, narrow_sum += narrow;
+            wide = begins ? value : wide + value;
+            narrow = begins ? (float)value : narrow + (float)value;
         }
+        wide += wide_sum, narrow += narrow_sum;
         if (s->dtype == MUSTER_F64)
             memcpy(expected + i * 8, &wide, 8);
         else
@@ -197,7 +227,7 @@ static muster_status compare_sums(muster_worker *w, const sums *s, char *vectors
     MUSTER_TRY(muster_worker_read(w, parameter, muster_tensor_make(s->dtype, vectors, 1, &s->count)));
     return memcmp(vectors, expected, (size_t)(s->count * element)) == 0
                ? MUSTER_OK
-               : mst_error(MUSTER_USER, "other bits on rank %d", muster_worker_rank(w));
+               : mst_error(MUSTER_USER, "other bits of %s on rank %d", muster_dtype_name(s->dtype), muster_worker_rank(w));
 }
 
 static muster_status sum_random(muster_worker *w, void *argument) {
@@ -211,25 +241,44 @@ static muster_status sum_random(muster_worker *w, void *argument) {
     return status;
 }
 
+static int32_t sum_by(collectives_pool *pool, muster_communicator *communicator) {
+    sums s = {.communicator = communicator, .count = 20011, .nodes = pool->nodes};
+    int32_t kind = 0;
+    for (; kind < 8; kind++) {
+        s.dtype = (muster_dtype)(MUSTER_F16 + kind / 2), s.sharded = kind % 2;
+        assert_ok(collectives_run(pool, sum_random, &s));
+    }
+    return kind;
+}
+
+static int32_t sum_alone(int32_t size, const char *name) {
+    collectives_pool pool;
+    muster_communicator *communicator;
+    collectives_open(&pool, size - size / 3, size / 3);
+    assert_ok(collectives_create(pool.pool, name, &communicator));
+    const int32_t run = sum_by(&pool, communicator);
+    mst_communicator_destroy(communicator);
+    collectives_close(&pool);
+    return run;
+}
+
+static int32_t sum_shared(int32_t size, const char *name) {
+    collectives_pool pool;
+    collectives_open_with(&pool, size - size / 3, size / 3, name, 60LL * 1000000000);
+    const int32_t run = sum_by(&pool, pool.communicator->global);
+    collectives_close(&pool);
+    return run;
+}
+
 static void test_sums_have_the_bits_of_the_order_of_ranks_and_shards(void **state) {
     (void)state;
     int32_t run = 0;
-    for (int32_t size = 1; size <= RANKS; size += on_gpus() ? 3 : 1) {
-        collectives_pool pool;
-        collectives_open(&pool, size - size / 3, size / 3);
+    for (int32_t size = 1; size <= RANKS; size += on_gpus() ? 3 : 1)
         for (int i = 0; i < CASE_ALGORITHMS; i++) {
             const matrix_case c = {.ranks = (uint8_t)size};
-            sums s;
-            if (!case_available(&c, case_algorithm(i))) continue;
-            assert_ok(collectives_create(pool.pool, case_algorithm(i), &s.communicator));
-            for (int32_t kind = 0; kind < 8; kind++, run++) {
-                s.dtype = (muster_dtype)(MUSTER_F16 + kind / 2), s.count = 20011, s.sharded = kind % 2;
-                assert_ok(collectives_run(&pool, sum_random, &s));
-            }
-            mst_communicator_destroy(s.communicator);
+            const char *name = case_algorithm(i);
+            if (case_available(&c, name)) run += collectives_are_shared(size) ? sum_shared(size, name) : sum_alone(size, name);
         }
-        collectives_close(&pool);
-    }
     assert_in_range(run, on_gpus() ? 2 * 8 * 3 : 4 * 8 * RANKS, 4 * 8 * RANKS);
 }
 

@@ -16,12 +16,17 @@ enum { CASE_STEPS = 2 }; /* of momentum: the second one has a velocity */
 typedef struct batch {
     const matrix_case *cases;
     int64_t count;
-    muster_communicator *communicators[CASE_ALGORITHMS];
-    char *vectors[CASE_RANKS + 1]; /* the ranks' inputs, and the parameter of axpy and momentum */
-    char *combined, *updated;      /* op over the ranks' inputs; parameter + alpha * that */
-    char *stepped;                 /* the parameter after the steps of momentum */
-    int64_t length;                /* elements of each of these */
+    muster_communicator *communicators[CASE_ALGORITHMS]; /* NULL: its cases are not run */
+    muster_communicator *reference;                      /* by which the expected bits are computed */
+    char *vectors[CASE_RANKS + 1];                       /* the ranks' inputs, and the parameter of axpy and momentum */
+    char *combined, *updated;                            /* op over the ranks' inputs; parameter + alpha * that */
+    char *stepped;                                       /* the parameter after the steps of momentum */
+    int64_t length;                                      /* elements of each of these */
     _Atomic int64_t entered[CASE_RANKS];
+    bool shared;            /* by several processes; then each pool runs the cases of one algorithm */
+    bool any_order;         /* floats may be combined in another order than that of the ranks */
+    bool any_order_applied; /* the same of all_reduce_apply */
+    int32_t first, after;   /* the ranks of this process, [first, after) */
     int64_t run;
 } batch;
 

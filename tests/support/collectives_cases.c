@@ -5,6 +5,14 @@
 #include "collectives_oracle.h"
 #include "collectives_pool.h"
 
+/* Where the cases run, and what the results are compared with: `alone` is the same pool, but for
+ * the cases that several processes share, whose bits are those of one process. */
+typedef struct case_pools {
+    collectives_pool shared, own, *run, *alone;
+    muster_communicator *communicators[CASE_ALGORITHMS], *reference; /* NULL: its cases run elsewhere */
+    bool any_order, any_order_applied;
+} case_pools;
+
 static bool every_root(const matrix_case *c) { return case_rooted(c) && case_count(c) <= 1000; }
 static int32_t one_root(const matrix_case *c) { return case_rooted(c) ? (c->dtype + c->op + c->in_place) % c->ranks : 0; }
 
@@ -13,10 +21,11 @@ static muster_status run_cases(const case_member *member) {
     int64_t run = 0;
     for (int64_t i = 0; i < b->count; i++) {
         const matrix_case *c = &b->cases[i];
+        if (!b->communicators[c->algorithm]) continue;
         int32_t first = every_root(c) ? 0 : one_root(c), last = every_root(c) ? c->ranks - 1 : first;
         for (int32_t root = first; root <= last; root++, run++) MUSTER_TRY(case_member_run(member, c, root));
     }
-    if (muster_worker_rank(member->worker) == 0) b->run = run;
+    if (member->worker->rank == 0) b->run = run;
     return MUSTER_OK;
 }
 
@@ -41,12 +50,12 @@ static muster_status keep(muster_worker *worker, const batch *b, muster_tensor f
 /* x: the gradient; y, z: for the parameter and the velocity. */
 static muster_status reference_updates(muster_worker *worker, const batch *b, muster_tensor x, muster_tensor y, muster_tensor z) {
     MUSTER_TRY(write_vector(worker, b, CASE_RANKS, y));
-    MUSTER_TRY(muster_worker_all_reduce_axpy(worker, b->communicators[0], CASE_ALPHA, x, y));
+    MUSTER_TRY(muster_worker_all_reduce_axpy(worker, b->reference, CASE_ALPHA, x, y));
     MUSTER_TRY(keep(worker, b, y, b->updated));
     MUSTER_TRY(write_vector(worker, b, CASE_RANKS, y));
     MUSTER_TRY(muster_fill(worker, 0, z));
     for (int i = 0; i < CASE_STEPS; i++)
-        MUSTER_TRY(muster_worker_all_reduce_momentum(worker, b->communicators[0], CASE_ALPHA, x, CASE_BETA, z, y));
+        MUSTER_TRY(muster_worker_all_reduce_momentum(worker, b->reference, CASE_ALPHA, x, CASE_BETA, z, y));
     return keep(worker, b, y, b->stepped);
 }
 
@@ -58,7 +67,7 @@ static muster_status reference_task(muster_worker *worker, void *argument) {
     muster_tensor z = muster_worker_scratch(worker, dtype, 1, &b->length);
     MUSTER_TRY(write_vector(worker, b, muster_worker_rank(worker), x));
     if (b->cases->op == MUSTER_SUM) MUSTER_TRY(reference_updates(worker, b, x, y, z));
-    MUSTER_TRY(muster_worker_all_reduce(worker, b->communicators[0], b->cases->op, x, y));
+    MUSTER_TRY(muster_worker_all_reduce(worker, b->reference, b->cases->op, x, y));
     return keep(worker, b, y, b->combined);
 }
 
@@ -115,19 +124,31 @@ static bool is_known_who_served(const batch *b, int algorithm) {
     return false;
 }
 
-static void run_op(collectives_pool *pool, batch *b, int64_t *run) {
-    set_expected(b, pool);
-    assert_ok(collectives_run(pool, batch_task, b));
-    for (int a = 0; a < CASE_ALGORITHMS; a++)
+static bool has_cases(const batch *b) {
+    for (int64_t i = 0; i < b->count; i++)
+        if (b->communicators[b->cases[i].algorithm]) return true;
+    return false;
+}
+
+static void run_op(case_pools *pools, batch *b, int64_t *run) {
+    if (!has_cases(b)) return;
+    set_expected(b, pools->alone);
+    assert_ok(collectives_run(pools->run, batch_task, b));
+    for (int a = 0; a < CASE_ALGORITHMS && !b->shared; a++)
         if (is_known_who_served(b, a)) assert_ok(collectives_check_served(b->communicators[a]));
     *run += b->run;
 }
 
-static void run_dtype(collectives_pool *pool, muster_communicator *const *communicators, const matrix_case *cases, int64_t count,
-                      int64_t *run) {
-    batch b = {.length = longest(cases, count)};
+static void run_dtype(case_pools *pools, const matrix_case *cases, int64_t count, int64_t *run) {
+    batch b = {.length = longest(cases, count),
+               .reference = pools->reference,
+               .shared = pools->run->nodes != NULL,
+               .any_order = pools->any_order,
+               .any_order_applied = pools->any_order_applied,
+               .first = pools->run->first,
+               .after = pools->run->first + pools->run->count};
     size_t bytes = (size_t)(b.length * muster_dtype_size(cases->dtype));
-    memcpy(b.communicators, communicators, sizeof b.communicators);
+    memcpy(b.communicators, pools->communicators, sizeof b.communicators);
     char *block = mst_alloc_uninitialised((CASE_RANKS + 4) * bytes);
     assert_non_null(block);
     for (int r = 0; r <= CASE_RANKS; r++) {
@@ -141,7 +162,7 @@ static void run_dtype(collectives_pool *pool, muster_communicator *const *commun
         end = end_of(cases, begin, count, 4);
         b.cases = cases + begin;
         b.count = end - begin;
-        run_op(pool, &b, run);
+        run_op(pools, &b, run);
     }
     mst_free(block);
 }
@@ -158,18 +179,60 @@ static muster_communicator *open_communicator(collectives_pool *pool, const matr
     return made;
 }
 
-static void run_pool(const matrix_case *cases, int64_t count, int64_t *run) {
-    int32_t ranks = cases->ranks, host = cases->devices == CASE_HOST ? ranks : cases->devices == CASE_DISCRETE ? 0 : (ranks + 1) / 2;
-    collectives_pool pool;
-    muster_communicator *communicators[CASE_ALGORITHMS];
-    collectives_open(&pool, host, ranks - host);
-    for (int a = 0; a < CASE_ALGORITHMS; a++) communicators[a] = open_communicator(&pool, cases, case_algorithm(a));
+static bool has_algorithm(const matrix_case *cases, int64_t count, int a) {
+    for (int64_t i = 0; i < count; i++)
+        if (cases[i].algorithm == a) return true;
+    return false;
+}
+
+static void run_dtypes(case_pools *pools, const matrix_case *cases, int64_t count, int64_t *run) {
     for (int64_t begin = 0, end; begin < count; begin = end) {
         end = end_of(cases, begin, count, 3);
-        run_dtype(&pool, communicators, cases + begin, end - begin, run);
+        run_dtype(pools, cases + begin, end - begin, run);
     }
-    for (int a = 0; a < CASE_ALGORITHMS; a++) mst_communicator_destroy(communicators[a]);
-    collectives_close(&pool);
+}
+
+static void run_alone(const matrix_case *cases, int64_t count, int32_t host, int64_t *run) {
+    case_pools pools = {.run = &pools.own, .alone = &pools.own};
+    collectives_open(&pools.own, host, cases->ranks - host);
+    for (int a = 0; a < CASE_ALGORITHMS; a++) pools.communicators[a] = open_communicator(&pools.own, cases, case_algorithm(a));
+    pools.reference = pools.communicators[0];
+    run_dtypes(&pools, cases, count, run);
+    for (int a = 0; a < CASE_ALGORITHMS; a++) mst_communicator_destroy(pools.communicators[a]);
+    collectives_close(&pools.own);
+}
+
+/* The cases of each algorithm in a pool of its own. By `naive` and `flat` floats have the bits of
+ * one process, and by the others where they combine in the order of the ranks, as every second of
+ * these pools does. */
+static void run_shared(const matrix_case *cases, int64_t count, int32_t host, int64_t *run) {
+    case_pools pools = {.run = &pools.shared, .alone = &pools.own};
+    collectives_open_alone(&pools.own, cases->ranks, 0);
+    assert_ok(collectives_create(pools.own.pool, "reference", &pools.reference));
+    for (int a = 0; a < CASE_ALGORITHMS; a++) {
+        const char *name = case_algorithm(a);
+        if (!has_algorithm(cases, count, a)) continue;
+        const bool in_order = name && (strcmp(name, "reference") == 0 || strcmp(name, "direct") == 0);
+        collectives_fixed_order = !in_order && (cases->ranks + a) % 2;
+        pools.any_order = !in_order && !collectives_fixed_order;
+        pools.any_order_applied = true; /* processes add up their own sums first, whatever the name */
+        collectives_open_with(&pools.shared, host, cases->ranks - host, name, 60LL * 1000000000);
+        collectives_fixed_order = false;
+        memset(pools.communicators, 0, sizeof pools.communicators);
+        pools.communicators[a] = pools.shared.communicator->global;
+        run_dtypes(&pools, cases, count, run);
+        collectives_close(&pools.shared);
+    }
+    mst_communicator_destroy(pools.reference);
+    collectives_close(&pools.own);
+}
+
+static void run_pool(const matrix_case *cases, int64_t count, int64_t *run) {
+    const int32_t ranks = cases->ranks, host = cases->devices == CASE_HOST ? ranks : cases->devices == CASE_DISCRETE ? 0 : (ranks + 1) / 2;
+    if (collectives_are_shared(ranks))
+        run_shared(cases, count, host, run);
+    else
+        run_alone(cases, count, host, run);
 }
 
 int64_t cases_run(const matrix_case *cases, int64_t count) {

@@ -44,7 +44,7 @@ static void hook(void) {
     const muster_worker *worker = mst_current_worker();
     faults_plan *plan = atomic_load(&running);
     if (!worker || !plan) return;
-    bool armed = plan->fault == FAULT_MEMORY && worker->rank == plan->rank && atomic_load(&plan->ready) == plan->size;
+    bool armed = plan->fault == FAULT_MEMORY && worker->rank == plan->rank && atomic_load(&plan->ready) == plan->here;
     if (armed) atomic_store(&plan->go, 1);
     if (!plan->delays) return;
     if (seeded != plan->delays) state = (seeded = plan->delays) + (uint64_t)worker->rank * 0x9E3779B97F4A7C15u;
@@ -130,7 +130,7 @@ static muster_status make_tensors(faults_member *s) {
 static muster_status compare(const faults_member *s) {
     const faults_row *row = &faults_rows[s->call.kind];
     if (!has_output(s)) return MUSTER_OK;
-    faults_outcome *outcome = &s->plan->outcomes[s->worker->rank];
+    faults_outcome *outcome = &s->plan->outcomes[muster_worker_rank(s->worker)];
     int64_t count = row->outputs(s);
     void *host = host_memory(s->worker->rank);
     MUSTER_TRY(muster_worker_read(s->worker, s->output, muster_tensor_make(s->call.dtype, host, 1, &count)));
@@ -150,10 +150,10 @@ static muster_status compare(const faults_member *s) {
 /* With a failing allocation the rank at fault allocates alone until it waits for the others. */
 static void take_turns(const faults_member *s) {
     faults_plan *plan = s->plan;
-    bool by_fault = s->worker->rank == plan->rank;
+    bool by_fault = muster_worker_rank(s->worker) == plan->rank;
     if (plan->fault == FAULT_STAYS_AWAY || plan->fault == FAULT_MEMORY) atomic_fetch_add(&plan->ready, 1);
     if (plan->fault != FAULT_MEMORY) return;
-    while (by_fault ? atomic_load(&plan->ready) < plan->size : !atomic_load(&plan->go)) nap(20000);
+    while (by_fault ? atomic_load(&plan->ready) < plan->here : !atomic_load(&plan->go)) nap(20000);
     if (!by_fault) return;
     plan->allocations = mst_memory_count();
     mst_memory_fail_at(plan->allocation);
@@ -203,7 +203,7 @@ static faults_call twisted(const faults_plan *plan, faults_call call) {
 
 static muster_status stay_away(faults_member *s) {
     atomic_int *ready = &s->plan->ready;
-    while (atomic_load(ready) < s->size - 1 && !muster_worker_cancelled(s->worker)) nap(100000);
+    while (atomic_load(ready) < s->plan->here - 1 && !muster_worker_cancelled(s->worker)) nap(100000);
     while (!muster_worker_cancelled(s->worker)) nap(4000000);
     return MUSTER_OK;
 }
@@ -215,7 +215,7 @@ static muster_status step_at_fault(faults_member *s, bool *over) {
     s->call = twisted(plan, s->call);
     switch (plan->fault) {
     case FAULT_FAILS:
-        snprintf(words, sizeof words, "the dog of rank %d ate it", s->worker->rank);
+        snprintf(words, sizeof words, "the dog of rank %d ate it", muster_worker_rank(s->worker));
         return muster_fail(MUSTER_USER, words);
     case FAULT_RETURNS:
         *over = true;
@@ -237,16 +237,17 @@ static int32_t step_of(const faults_plan *plan, int32_t rank, int32_t i) {
 
 static muster_status run_steps(faults_member *s) {
     faults_plan *plan = s->plan;
-    faults_outcome *outcome = &plan->outcomes[s->worker->rank];
-    uint64_t state = plan->delays + (uint64_t)s->worker->rank * 977;
+    const int32_t rank = muster_worker_rank(s->worker);
+    faults_outcome *outcome = &plan->outcomes[rank];
+    uint64_t state = plan->delays + (uint64_t)rank * 977;
     muster_status first = MUSTER_OK;
     bool over = false;
     for (int32_t i = 0; i < plan->steps && !over; i++) {
         if (plan->delays) dawdle(&state);
-        s->call = plan->calls[step_of(plan, s->worker->rank, i)];
+        s->call = plan->calls[step_of(plan, rank, i)];
         s->at_fault = false;
         bool fault_here = plan->fault != FAULT_NONE && i == plan->step;
-        muster_status status = fault_here && s->worker->rank == plan->rank ? step_at_fault(s, &over) : enter(s, fault_here);
+        muster_status status = fault_here && rank == plan->rank ? step_at_fault(s, &over) : enter(s, fault_here);
         if (outcome->wrong) return mst_error(MUSTER_USER, "%s", outcome->message);
         if (status == MUSTER_OK)
             outcome->steps++;
@@ -268,24 +269,29 @@ static muster_status run_in_part(faults_member *s) {
 
 static muster_status body(muster_worker *worker, void *argument) {
     faults_plan *plan = argument;
-    faults_outcome *outcome = &plan->outcomes[worker->rank];
-    faults_member s = {.worker = worker, .plan = plan, .rank = worker->rank, .size = plan->size};
+    const int32_t rank = muster_worker_rank(worker);
+    faults_outcome *outcome = &plan->outcomes[rank];
+    faults_member s = {.worker = worker, .plan = plan, .rank = rank, .size = plan->size};
     outcome->status = plan->through_part ? run_in_part(&s) : run_steps(&s);
     if (outcome->status != MUSTER_OK) mst_error_save(outcome->message);
     return outcome->status;
 }
 
-muster_status faults_run(mst_pool *pool, faults_plan *plan, int64_t fail_after_ns) {
+muster_status faults_run(collectives_pool *c, faults_plan *plan, int64_t fail_after_ns) {
+    char message[MST_MESSAGE_SIZE];
     memset(plan->outcomes, 0, sizeof plan->outcomes);
     atomic_store(&plan->ready, 0);
     atomic_store(&plan->go, 0);
-    MUSTER_TRY(mst_pool_enter(pool, "test", 0));
-    mst_pool_set_deadlines(pool, 0, fail_after_ns);
+    plan->here = c->count;
+    plan->process = c->nodes ? mst_nodes_process_of(c->nodes, plan->rank) : -1;
     atomic_store(&running, plan);
-    muster_status status = mst_pool_run(pool, body, plan);
+    const muster_status status = collectives_run_until(c, body, plan, fail_after_ns);
+    mst_error_save(message);
     atomic_store(&running, NULL);
     mst_memory_fail_at(0);
     plan->allocations = mst_memory_count() - plan->allocations;
-    mst_pool_leave(pool);
-    return status;
+    collectives_gather(c, plan->outcomes, sizeof *plan->outcomes);
+    for (int32_t r = 0; r < c->size; r++) collectives_strip(plan->outcomes[r].message);
+    collectives_strip(message);
+    return status == MUSTER_OK ? status : mst_error_restore(status, message);
 }

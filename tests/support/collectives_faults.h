@@ -68,7 +68,8 @@ typedef struct faults_outcome {
 /* One run: the steps in turn on every rank, until one fails. */
 typedef struct faults_plan {
     faults_call calls[FAULTS_STEPS];
-    int32_t steps, size;
+    int32_t steps, size; /* ranks */
+    int32_t here;        /* of them in this process */
     faults_fault fault;
     int32_t rank, step; /* of the fault */
     int64_t allocation; /* FAULT_MEMORY: which one fails, counted from the step's beginning on that rank */
@@ -77,8 +78,9 @@ typedef struct faults_plan {
     bool through_part;  /* the steps run in a part that holds all ranks, in the same order */
     uint64_t delays;    /* 0: none; else their seed */
     /* out */
-    faults_outcome outcomes[FAULTS_RANKS];
-    int64_t allocations; /* FAULT_MEMORY: made by all ranks since then, with the one that failed */
+    faults_outcome outcomes[FAULTS_RANKS]; /* their sentences without processes (collectives_strip) */
+    int32_t process;                       /* that has the rank at fault; -1: all ranks are in one */
+    int64_t allocations;                   /* FAULT_MEMORY: made by all ranks since then, with the one that failed */
     /* between the ranks of a run */
     _Atomic int32_t ready, go;
 } faults_plan;
@@ -87,27 +89,28 @@ const char *faults_kind_name(faults_kind kind);
 const char *faults_fault_name(faults_fault fault);
 /* Why this fault cannot be made in this collective; NULL: it can. */
 const char *faults_excuse(faults_kind kind, faults_fault fault);
+/* Is the program one of several processes? Then it runs fewer cases, and lets no allocation fail:
+ * the k-th one of a process is not that of the others. */
+bool faults_joint(void);
 /* Does the kind have an op that can be wrong? A root? Does it send messages instead of holding a
  * rendezvous? */
 bool faults_reduces(faults_kind kind);
 bool faults_rooted(faults_kind kind);
 bool faults_sends(faults_kind kind);
-/* As collectives_open, with all of the pool's options. */
-void faults_open(collectives_pool *c, int32_t host, int32_t discrete, const char *algorithm, const mst_pool_options *options);
 void faults_log_nothing(void *user, muster_log_level level, const char *line);
 
 /* Runs the plan on the pool; fail_after_ns: the deadline of this run, 0: the pool's own. */
-muster_status faults_run(mst_pool *pool, faults_plan *plan, int64_t fail_after_ns);
+muster_status faults_run(collectives_pool *c, faults_plan *plan, int64_t fail_after_ns);
 /* One collective of each kind, one after another, each on all ranks: NULL if all of it is right. */
-const char *faults_all_kinds(mst_pool *pool);
-/* Does the outcome fit the plan? NULL: yes, else what is wrong with it, in memory of this thread.
- * status, message: as the caller received them. */
+const char *faults_all_kinds(collectives_pool *c);
+/* Does the outcome, of the ranks of all processes, fit the plan? NULL: yes, else what is wrong with
+ * it, in memory of this thread. status, message: as the caller received them. */
 const char *faults_verdict(const faults_plan *plan, muster_status status, const char *message);
 
 /* Runs and judges, with a short deadline if the plan needs one. A machine that is busy with other
  * things makes ranks late that did nothing wrong; so what looks wrong after a deadline is done
  * again with a longer one, up to two seconds, and *repeated is increased. */
-const char *faults_try(mst_pool *pool, faults_plan *plan, int64_t *repeated);
+const char *faults_try(collectives_pool *c, faults_plan *plan, int64_t *repeated);
 
 /* Must be called before the first pool of the process: waits call it, and dawdle where the plan
  * says so. */

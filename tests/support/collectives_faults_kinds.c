@@ -250,6 +250,7 @@ const char *faults_fault_name(faults_fault fault) {
 }
 
 const char *faults_excuse(faults_kind kind, faults_fault fault) {
+    if (fault == FAULT_MEMORY && faults_joint()) return "the k-th allocation of a process is not that of the others";
     bool split = kind == FAULTS_SPLIT, bare = split || kind == FAULTS_BARRIER;
     if (fault == FAULT_OP && !faults_rows[kind].reduces) return split ? "its colors and keys may differ" : "has no op";
     if (fault == FAULT_ROOT && !faults_rows[kind].rooted) return split ? "its colors and keys may differ" : "has no root";

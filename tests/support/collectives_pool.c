@@ -102,14 +102,22 @@ muster_status collectives_check_served(const muster_communicator *communicator) 
 
 static void log_nothing(void *user, muster_log_level level, const char *line) { (void)user, (void)level, (void)line; }
 
+static mst_pool_options usual_options(int64_t fail_after_ns) {
+    return (mst_pool_options){.spin_ns = 20000, .warn_after_ns = -1, .fail_after_ns = fail_after_ns, .log = log_nothing};
+}
+
 void collectives_open(collectives_pool *c, int32_t host, int32_t discrete) {
     collectives_open_with(c, host, discrete, NULL, 60LL * 1000000000);
 }
 
 /* With several processes, the part of this one. */
 static void open_processes(collectives_pool *c, mst_pool_options *options, int32_t host) {
-    const mst_nodes_options asked = {
-        .nodes = "mpi", .warn_after_ns = -1, .fail_after_ns = options->fail_after_ns, .on_lost = MST_LOST_ERROR, .log = log_nothing};
+    const mst_nodes_options asked = {.nodes = "mpi",
+                                     .warn_after_ns = options->warn_after_ns,
+                                     .fail_after_ns = options->fail_after_ns,
+                                     .on_lost = MST_LOST_ERROR,
+                                     .log = options->log,
+                                     .log_user = options->log_user};
     const bool joint = processes_share(c->size, &c->first, &c->count);
     if (joint) assert_ok(mst_nodes_open(&asked, &c->nodes));
     open_devices(c, host);
@@ -123,18 +131,42 @@ static void open_processes(collectives_pool *c, mst_pool_options *options, int32
     options->process = c->nodes->process;
 }
 
-void collectives_open_with(collectives_pool *c, int32_t host, int32_t discrete, const char *algorithm, int64_t fail_after_ns) {
-    mst_pool_options options = {.spin_ns = 20000, .warn_after_ns = -1, .fail_after_ns = fail_after_ns, .log = log_nothing};
-    *c = (collectives_pool){.size = host + discrete};
-    open_processes(c, &options, host);
-    options.dedicated_rank0 = collectives_devices() != COLLECTIVES_HOST_AND_DISCRETE && c->size > 1;
-    assert_ok(mst_pool_create(&options, c->devices, c->count, &c->pool));
+/* What serves between processes as the algorithm of this name does in one. */
+static const char *joint_name(const char *algorithm) {
+    static const char *const names[][2] = {{"reference", "naive"}, {"direct", "flat"}, {"inline", "hierarchical"}};
+    for (size_t i = 0; algorithm && i < sizeof names / sizeof *names; i++)
+        if (strcmp(algorithm, names[i][0]) == 0) return names[i][1];
+    return algorithm;
+}
+
+static void open_pool(collectives_pool *c, const char *algorithm, mst_pool_options *options) {
+    options->dedicated_rank0 |= collectives_devices() != COLLECTIVES_HOST_AND_DISCRETE && c->size > 1;
+    assert_ok(mst_pool_create(options, c->devices, c->count, &c->pool));
     if (c->nodes) {
-        const mst_communicator_options ways = {.algorithm = algorithm, .nodes = c->nodes, .fixed_order = collectives_fixed_order};
+        const mst_communicator_options ways = {
+            .algorithm = joint_name(algorithm), .nodes = c->nodes, .fixed_order = collectives_fixed_order};
         assert_ok(mst_communicator_create(c->pool, &ways, &c->communicator));
     } else {
         assert_ok(collectives_create(c->pool, algorithm, &c->communicator));
     }
+}
+
+void collectives_open_options(collectives_pool *c, int32_t host, int32_t discrete, const char *algorithm, const mst_pool_options *asked) {
+    mst_pool_options options = *asked;
+    *c = (collectives_pool){.size = host + discrete};
+    open_processes(c, &options, host);
+    open_pool(c, algorithm, &options);
+}
+
+void collectives_open_with(collectives_pool *c, int32_t host, int32_t discrete, const char *algorithm, int64_t fail_after_ns) {
+    const mst_pool_options options = usual_options(fail_after_ns);
+    collectives_open_options(c, host, discrete, algorithm, &options);
+}
+
+void collectives_open_alone(collectives_pool *c, int32_t host, int32_t discrete) {
+    mst_pool_options options = usual_options(60LL * 1000000000);
+    collectives_open_devices(c, host, discrete);
+    open_pool(c, NULL, &options);
 }
 
 void collectives_close(collectives_pool *c) {
@@ -158,6 +190,26 @@ int64_t collectives_sum(collectives_pool *c, int64_t value) {
     return sum;
 }
 
+/* The end of "process 1 (host h)" at `text`; NULL: it is something else. */
+static char *behind_process(char *text) {
+    int used = 0;
+    if (sscanf(text, "process %*d (host %*[^)])%n", &used) != 0 || used == 0) return NULL;
+    return text + used;
+}
+
+void collectives_strip(char *message) {
+    static const char *const before[] = {" (", ", in ", ", "};
+    for (char *at = message; *at; at++)
+        for (size_t i = 0; i < sizeof before / sizeof *before; i++) {
+            const size_t length = strlen(before[i]);
+            char *end = strncmp(at, before[i], length) == 0 ? behind_process(at + length) : NULL;
+            if (!end || (i == 0 && *end != ')')) continue;
+            end += i == 0;
+            memmove(at, end, strlen(end) + 1);
+            i = 0;
+        }
+}
+
 /* As a call of a function does it: a round before and one behind it, and what fails is told. */
 static muster_status run_joint(collectives_pool *c, mst_task task, void *argument) {
     mst_round round = {.where = "test", .text = "a task", .rank = -1};
@@ -171,15 +223,21 @@ static muster_status run_joint(collectives_pool *c, mst_task task, void *argumen
     return mst_nodes_end(c->nodes, &round);
 }
 
-muster_status collectives_run(collectives_pool *c, mst_task task, void *argument) {
+muster_status collectives_run_until(collectives_pool *c, mst_task task, void *argument, int64_t fail_after_ns) {
     MUSTER_TRY(mst_pool_enter(c->pool, "test", 0));
+    mst_pool_set_deadlines(c->pool, 0, fail_after_ns);
+    muster_status status;
     if (c->nodes) {
-        const muster_status joint = run_joint(c, task, argument);
-        mst_pool_leave(c->pool);
-        return joint;
+        status = run_joint(c, task, argument);
+    } else {
+        mst_communicator_ready(c->communicator);
+        status = mst_pool_run(c->pool, task, argument);
     }
-    mst_communicator_ready(c->communicator);
-    muster_status status = mst_pool_run(c->pool, task, argument);
     mst_pool_leave(c->pool);
-    return status == MUSTER_OK ? collectives_check_served(c->communicator) : status;
+    return status;
+}
+
+muster_status collectives_run(collectives_pool *c, mst_task task, void *argument) {
+    const muster_status status = collectives_run_until(c, task, argument, 0);
+    return status == MUSTER_OK && !c->nodes ? collectives_check_served(c->communicator) : status;
 }

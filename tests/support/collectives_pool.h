@@ -21,8 +21,9 @@ typedef enum { COLLECTIVES_HOST_AND_DISCRETE, COLLECTIVES_GPUS, COLLECTIVES_VIRT
 collectives_kind collectives_devices(void);
 /* True: pools of several processes combine floats in rank order, as one process does. */
 extern bool collectives_fixed_order;
-/* Are the devices of such a pool shared by several processes? Then no algorithm of one of them has
- * a name there, and the pool has one communicator. */
+/* Are the devices of such a pool shared by several processes? Then the pool has one communicator,
+ * and the names of algorithms on host memory mean those between processes that do the same there.
+ * */
 bool collectives_are_shared(int32_t size);
 
 /* Only size and devices, all in this process. */
@@ -32,6 +33,10 @@ void collectives_open_devices(collectives_pool *c, int32_t host, int32_t discret
 void collectives_open(collectives_pool *c, int32_t host, int32_t discrete);
 /* algorithm: forced, NULL: as selected; fail_after_ns: the deadline. */
 void collectives_open_with(collectives_pool *c, int32_t host, int32_t discrete, const char *algorithm, int64_t fail_after_ns);
+/* The same with all options of the pool. */
+void collectives_open_options(collectives_pool *c, int32_t host, int32_t discrete, const char *algorithm, const mst_pool_options *options);
+/* The same in this process alone, also where the test is several. */
+void collectives_open_alone(collectives_pool *c, int32_t host, int32_t discrete);
 /* mst_communicator_create. If the environment's MUSTER_COLLECTIVE_ALGORITHM names a transport that
  * refuses these devices, the communicator is created without it. At its end the program prints how
  * many pools that were, with the last reason. */
@@ -47,5 +52,10 @@ void collectives_gather(collectives_pool *c, void *array, int64_t size);
 /* The sum of what each process passes. */
 int64_t collectives_sum(collectives_pool *c, int64_t value);
 muster_status collectives_run(collectives_pool *c, mst_task task, void *argument);
+/* The same with a deadline of this run; 0: that of the pool. */
+muster_status collectives_run_until(collectives_pool *c, mst_task task, void *argument, int64_t fail_after_ns);
+/* Takes out of a sentence in which processes ranks are: then it is that of one process. A process
+ * that is waited for stays. */
+void collectives_strip(char *message);
 
 #endif
