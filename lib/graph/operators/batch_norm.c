@@ -4,6 +4,7 @@
 #include "normalisation_private.h"
 #include "runtime_impl.h"
 
+enum { CHANNELS = MST_CHANNEL_AXIS };
 enum { MEAN = 1, VARIANCE, SCALE, BIAS };
 
 static muster_expr *cast64(muster_expr *x) { return mst_cast_to(x, MUSTER_F64); }

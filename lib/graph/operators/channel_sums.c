@@ -6,6 +6,7 @@
 
 #include <string.h>
 
+enum { CHANNELS = MST_CHANNEL_AXIS };
 enum { CENTER = 1, FACTOR };
 
 /* ---- what they are made into ---- */

@@ -3,6 +3,8 @@
  * of their squares would be seen in the results. */
 #include "normalisation_private.h"
 
+enum { CHANNELS = MST_CHANNEL_AXIS };
+
 static muster_expr *refused(mst_draft *draft, muster_status status, int32_t operand, const char *format, long long received) {
     (void)mst_draft_refuse(draft, status, operand, format, received);
     return draft->graph->error;

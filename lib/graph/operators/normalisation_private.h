@@ -4,7 +4,7 @@
 
 #include "composite_private.h"
 
-enum { CHANNELS = 1 }; /* their axis */
+enum { MST_CHANNEL_AXIS = 1 };
 
 muster_expr *mst_epsilon_refused(mst_draft *draft, double epsilon);
 /* Has x from `least` to `most` axes? Else it is refused. */
