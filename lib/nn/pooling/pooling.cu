@@ -38,7 +38,7 @@ static inline int64_t pooling_before(const mst_pooling_parameters &p, const pool
     return elements < p.size[d] ? elements : p.size[d];
 }
 
-static inline pooling_window pooling_window_at(const mst_pooling_parameters &p, const int64_t *place) {
+MST_OUTLINE pooling_window pooling_window_at(const mst_pooling_parameters &p, const int64_t *place) {
     pooling_window w;
     for (int d = 0; d < MST_POOLING_AXES; d++) {
         w.begin[d] = place[d] * p.stride[d] - p.before[d];
@@ -49,7 +49,7 @@ static inline pooling_window pooling_window_at(const mst_pooling_parameters &p, 
 }
 
 /* What the sum at this place is divided by. */
-static inline int64_t pooling_divisor(const mst_pooling_parameters &p, const pooling_window &w) {
+MST_OUTLINE int64_t pooling_divisor(const mst_pooling_parameters &p, const pooling_window &w) {
     int64_t count = 1;
     for (int d = 0; d < MST_POOLING_AXES; d++) {
         const int64_t all = pooling_before(p, w, d, p.x.shape[2 + d] + p.after[d]);
@@ -135,7 +135,7 @@ struct pooling_places {
     int64_t first[MST_POOLING_AXES], end[MST_POOLING_AXES];
 };
 
-static inline pooling_places pooling_places_of(const mst_pooling_parameters &p, const int64_t *position) {
+MST_OUTLINE pooling_places pooling_places_of(const mst_pooling_parameters &p, const int64_t *position) {
     pooling_places places;
     for (int d = 0; d < MST_POOLING_AXES; d++) {
         const int64_t distance = position[d] + p.before[d], span = (p.size[d] - 1) * p.dilation[d];
@@ -147,7 +147,7 @@ static inline pooling_places pooling_places_of(const mst_pooling_parameters &p, 
 }
 
 /* Does the window have the element at this position? */
-static inline bool pooling_has(const mst_pooling_parameters &p, const pooling_window &w, const int64_t *position) {
+MST_OUTLINE bool pooling_has(const mst_pooling_parameters &p, const pooling_window &w, const int64_t *position) {
     bool has = true;
     for (int d = 0; d < MST_POOLING_AXES; d++) {
         const int64_t distance = position[d] - w.begin[d];
