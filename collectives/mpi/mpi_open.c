@@ -114,7 +114,7 @@ static muster_status open_choose(const char *path, const mst_nodes_options *opti
 
 static void open_close(mst_wire *wire, bool bounded) {
     mpi_exit_remove(wire, bounded);
-    if (!bounded) wire->table->close(wire->state);
+    if (!bounded && !wire->stale) wire->table->close(wire->state);
     pthread_mutex_destroy(&wire->lock);
     mst_free(wire);
 }

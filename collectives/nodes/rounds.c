@@ -209,6 +209,7 @@ muster_status mst_nodes_end(mst_nodes *nodes, mst_round *round) {
     mst_arrival_input input = input_of(round, MST_ROUND_END);
     muster_status status = mst_rounds_arrive(nodes, &input, &wait);
     if (status == MUSTER_TIMEOUT) status = wait_on(nodes, round, &wait);
+    nodes->wire->stale |= status != MUSTER_OK || rounds->arrival.header.status != MUSTER_OK;
     if (status == MUSTER_TIMEOUT && wait.silent) {
         char text[MST_CALL_TEXT + 40];
         snprintf(text, sizeof text, "has not ended call %" PRIu64 " (%s)", mst_call_number(rounds->epoch), rounds->text);

@@ -18,6 +18,9 @@ typedef struct mst_wire {
     pthread_mutex_t lock;
     _Atomic int64_t sent_bytes, sent_messages; /* for tests and the description */
     _Atomic int64_t collectives;               /* the MPI's own, begun; for tests */
+    /* A call has failed: what it has sent may be in the wire for ever. So the communicator is not
+     * freed, or an MPI may give its messages to the next one. */
+    bool stale;
     /* Frees what the opener has made: the communicator, and MPI itself where Muster initialised it.
      * bounded: other processes may be gone, so nothing waits for them. */
     void (*close)(struct mst_wire *wire, bool bounded);
