@@ -1,5 +1,6 @@
 /* Runtimes of several processes: ranks, names, and what all of them must agree on when they
  * open. */
+#include "device_discrete.h"
 #include "nodes/nodes_impl.h"
 #include "pool_impl.h"
 #include "runtime_impl.h"
