@@ -130,7 +130,7 @@ static const char *stayed_away(const faults_plan *plan, muster_status status, co
     return is_status(plan->outcomes[plan->rank].status, plan->late_entry ? MUSTER_ABORTED : MUSTER_OK, plan->outcomes[plan->rank].message);
 }
 
-/* Every rank has the same error; but of several processes one may be told before it finds it out. */
+/* Every rank has the same error; of several processes one may be told before it finds it out. */
 static const char *agreed(const faults_plan *plan, muster_status status, const char *message) {
     for (int32_t r = 0; r < plan->size; r++) {
         const faults_outcome *o = &plan->outcomes[r];
