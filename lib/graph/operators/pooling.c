@@ -7,7 +7,7 @@
 /* ---- gradients ---- */
 
 #define WANTED(operand) mst_gradient_wanted(gradients, node, operand)
-#define FIVE(v) v[SIZE], v[STRIDE], v[PADDING], v[DILATION], v[CEIL_MODE]
+#define FIVE(v) v[POOL_SIZE], v[POOL_STRIDE], v[POOL_PADDING], v[POOL_DILATION], v[POOL_CEIL_MODE]
 
 static muster_expr *make_of_largest(int32_t id, const muster_expr *node, muster_expr *x, muster_expr *moved) {
     return mst_apply(node->graph, id, MST_INPUTS(x, moved), (mst_graph_value[]){FIVE(node->values)});
@@ -35,13 +35,13 @@ static void gradient_sums(mst_gradients *gradients, muster_expr *node, muster_ex
     for (int32_t d = FIRST; d < x->ndim; d++) extents[d - FIRST] = x->dims[d];
     mst_gradient_add(gradients, node, 0,
                      mst_apply(node->graph, is_average(node) ? MST_OPERATOR_average_pool_gradient : MST_OPERATOR_sum_pool_gradient, &dy, 1,
-                               (mst_graph_value[]){FIVE(v), v[EXCLUDE_PADDING], {.list = extents, .count = x->ndim - FIRST}}));
+                               (mst_graph_value[]){FIVE(v), v[POOL_EXCLUDE_PADDING], {.list = extents, .count = x->ndim - FIRST}}));
 }
 static void gradient_sums_gradient(mst_gradients *gradients, muster_expr *node, muster_expr *g) {
     const mst_graph_value *v = node->values;
     mst_gradient_add(gradients, node, 0,
                      mst_apply(node->graph, is_average(node) ? MST_OPERATOR_average_pool : MST_OPERATOR_sum_pool, &g, 1,
-                               (mst_graph_value[]){FIVE(v), v[EXCLUDE_PADDING]}));
+                               (mst_graph_value[]){FIVE(v), v[POOL_EXCLUDE_PADDING]}));
 }
 
 /* ---- running ---- */
@@ -49,7 +49,7 @@ static void gradient_sums_gradient(mst_gradients *gradients, muster_expr *node, 
 static mst_pooling sums_of(const muster_expr *node) {
     mst_pooling pooling = mst_pooling_of(node);
     pooling.divides = is_average(node);
-    pooling.counts_padding = node->values[EXCLUDE_PADDING].integer == 0;
+    pooling.counts_padding = node->values[POOL_EXCLUDE_PADDING].integer == 0;
     return pooling;
 }
 

@@ -8,7 +8,7 @@
 
 /* The attributes of all of them begin with the first five, those of sums and averages with six. The
  * last is that of their gradients. */
-enum { SIZE, STRIDE, PADDING, DILATION, CEIL_MODE, EXCLUDE_PADDING, EXTENTS };
+enum { POOL_SIZE, POOL_STRIDE, POOL_PADDING, POOL_DILATION, POOL_CEIL_MODE, POOL_EXCLUDE_PADDING, POOL_EXTENTS };
 
 /* The attributes of a node. */
 mst_pooling mst_pooling_of(const muster_expr *node);

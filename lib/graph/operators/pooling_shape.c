@@ -7,14 +7,14 @@
 static muster_status read_strides(mst_draft *draft, mst_window *window) {
     const int32_t axes = window->axes;
     bool adjacent = true;
-    if (draft->values[STRIDE].count == 0) {
+    if (draft->values[POOL_STRIDE].count == 0) {
         for (int32_t d = 0; d < axes; d++) window->stride[d] = window->size[d];
         return MUSTER_OK;
     }
-    MUSTER_TRY(mst_draft_window_list(draft, STRIDE, axes, false, 1, 1, window->stride));
+    MUSTER_TRY(mst_draft_window_list(draft, POOL_STRIDE, axes, false, 1, 1, window->stride));
     for (int32_t d = 0; d < axes; d++) adjacent = adjacent && window->stride[d] == window->size[d];
-    if (!adjacent) return mst_draft_window_keep(draft, STRIDE, axes, 0, window->stride);
-    draft->values[STRIDE] = MST_NO_VALUE;
+    if (!adjacent) return mst_draft_window_keep(draft, POOL_STRIDE, axes, 0, window->stride);
+    draft->values[POOL_STRIDE] = MST_NO_VALUE;
     return MUSTER_OK;
 }
 
@@ -35,11 +35,11 @@ static muster_status read_attributes(mst_draft *draft, int32_t axes, mst_pooling
     mst_window *window = &pooling->window;
     mst_graph_value *values = draft->values;
     int64_t padding[2 * MST_WINDOW_AXES];
-    *pooling = (mst_pooling){.window = {.axes = axes}, .ceil_mode = values[CEIL_MODE].integer != 0};
-    MUSTER_TRY(mst_draft_window_list(draft, SIZE, axes, false, 1, 0, window->size));
+    *pooling = (mst_pooling){.window = {.axes = axes}, .ceil_mode = values[POOL_CEIL_MODE].integer != 0};
+    MUSTER_TRY(mst_draft_window_list(draft, POOL_SIZE, axes, false, 1, 0, window->size));
     MUSTER_TRY(read_strides(draft, window));
-    MUSTER_TRY(mst_draft_window_list(draft, PADDING, axes, true, 0, 0, padding));
-    MUSTER_TRY(mst_draft_window_list(draft, DILATION, axes, false, 1, 1, window->dilation));
+    MUSTER_TRY(mst_draft_window_list(draft, POOL_PADDING, axes, true, 0, 0, padding));
+    MUSTER_TRY(mst_draft_window_list(draft, POOL_DILATION, axes, false, 1, 1, window->dilation));
     for (int32_t d = 0; d < axes; d++) {
         window->before[d] = padding[d];
         window->after[d] = padding[axes + d];
@@ -47,13 +47,13 @@ static muster_status read_attributes(mst_draft *draft, int32_t axes, mst_pooling
     if (!mst_pooling_fits(window))
         return mst_draft_refuse(draft, MUSTER_UNSUPPORTED, -1, "size: expected a window of at most 2^31 - 1 elements, received more");
     MUSTER_TRY(check_padding(draft, window));
-    MUSTER_TRY(mst_draft_window_keep(draft, SIZE, axes, 0, window->size));
-    MUSTER_TRY(mst_draft_window_keep(draft, PADDING, 2 * axes, 0, padding));
-    MUSTER_TRY(mst_draft_window_keep(draft, DILATION, axes, 1, window->dilation));
-    values[CEIL_MODE].integer = pooling->ceil_mode;
-    if (mst_operator_attribute_count(draft->op) <= EXCLUDE_PADDING) return MUSTER_OK;
-    pooling->counts_padding = values[EXCLUDE_PADDING].integer == 0;
-    values[EXCLUDE_PADDING].integer = !pooling->counts_padding;
+    MUSTER_TRY(mst_draft_window_keep(draft, POOL_SIZE, axes, 0, window->size));
+    MUSTER_TRY(mst_draft_window_keep(draft, POOL_PADDING, 2 * axes, 0, padding));
+    MUSTER_TRY(mst_draft_window_keep(draft, POOL_DILATION, axes, 1, window->dilation));
+    values[POOL_CEIL_MODE].integer = pooling->ceil_mode;
+    if (mst_operator_attribute_count(draft->op) <= POOL_EXCLUDE_PADDING) return MUSTER_OK;
+    pooling->counts_padding = values[POOL_EXCLUDE_PADDING].integer == 0;
+    values[POOL_EXCLUDE_PADDING].integer = !pooling->counts_padding;
     return MUSTER_OK;
 }
 
@@ -71,13 +71,13 @@ muster_status mst_draft_pooling(mst_draft *draft, mst_pooling *pooling) {
 mst_pooling mst_pooling_of(const muster_expr *node) {
     const mst_graph_value *values = node->values;
     const int32_t axes = node->type.ndim - FIRST;
-    mst_pooling pooling = {.window = {.axes = axes}, .ceil_mode = values[CEIL_MODE].integer != 0};
+    mst_pooling pooling = {.window = {.axes = axes}, .ceil_mode = values[POOL_CEIL_MODE].integer != 0};
     for (int32_t d = 0; d < axes; d++) {
-        pooling.window.size[d] = values[SIZE].list[d];
-        pooling.window.stride[d] = values[values[STRIDE].count ? STRIDE : SIZE].list[d];
-        pooling.window.dilation[d] = values[DILATION].count ? values[DILATION].list[d] : 1;
-        pooling.window.before[d] = values[PADDING].count ? values[PADDING].list[d] : 0;
-        pooling.window.after[d] = values[PADDING].count ? values[PADDING].list[axes + d] : 0;
+        pooling.window.size[d] = values[POOL_SIZE].list[d];
+        pooling.window.stride[d] = values[values[POOL_STRIDE].count ? POOL_STRIDE : POOL_SIZE].list[d];
+        pooling.window.dilation[d] = values[POOL_DILATION].count ? values[POOL_DILATION].list[d] : 1;
+        pooling.window.before[d] = values[POOL_PADDING].count ? values[POOL_PADDING].list[d] : 0;
+        pooling.window.after[d] = values[POOL_PADDING].count ? values[POOL_PADDING].list[axes + d] : 0;
     }
     return pooling;
 }
@@ -125,6 +125,6 @@ muster_status mst_infer_pooling(mst_draft *draft) {
 muster_status mst_infer_pooling_gradient(mst_draft *draft) {
     mst_type *x = &draft->types[0];
     *x = X->type;
-    for (int32_t d = FIRST; d < x->ndim; d++) x->dims[d] = (mst_dim)draft->values[EXTENTS].list[d - FIRST];
+    for (int32_t d = FIRST; d < x->ndim; d++) x->dims[d] = (mst_dim)draft->values[POOL_EXTENTS].list[d - FIRST];
     return MUSTER_OK;
 }

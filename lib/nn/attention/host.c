@@ -2,7 +2,7 @@
  * products are those of BLAS; between them, the scores of a tile stay in the cache near the core.
  * Both directions have tiles of the same sizes, so that the scores are the same to the bit. */
 #include "own_private.h"
-#include "product/product_impl.h"
+#include "product/product_private.h"
 
 #include <math.h>
 #include <string.h>

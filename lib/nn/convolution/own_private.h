@@ -4,7 +4,7 @@
 
 #include "convolution/convolution_parameters_private.h"
 #include "op_impl.h"
-#include "product/product_impl.h"
+#include "product/product_private.h"
 
 typedef mst_convolution_parameters mst_convolution_call;
 

@@ -1,5 +1,5 @@
 /* Products of matrices: by BLAS, or by loops where there is none. */
-#include "product/product_impl.h"
+#include "product/product_private.h"
 
 enum { ROW_MAJOR = 101, NO_TRANSPOSE = 111, TRANSPOSE = 112 };
 

@@ -1,7 +1,7 @@
 /* Products of matrices in host memory, for layers that are made of them: by BLAS where there is one
  * that takes these strides, else by loops. */
-#ifndef MST_PRODUCT_IMPL_H
-#define MST_PRODUCT_IMPL_H
+#ifndef MST_PRODUCT_PRIVATE_H
+#define MST_PRODUCT_PRIVATE_H
 
 #include "op_impl.h"
 
