@@ -304,11 +304,14 @@ static inline muster_status mst_device_exchange_enter(mst_device *device) {
     return MUSTER_OK;
 }
 static inline void mst_device_exchange_leave(mst_device *device) { device->work_queue = MST_QUEUE_COMPUTE; }
+/* What `exchange_busy` is when all that is in EXCHANGE is done, or COMPUTE waits for it: between
+ * enter and leave more follows. */
+static inline bool mst_device_exchange_goes_on(const mst_device *device) { return device->work_queue == MST_QUEUE_EXCHANGE; }
 /* Work issued from now on in COMPUTE starts after the work that is in EXCHANGE now. */
 static inline muster_status mst_device_exchange_end(mst_device *device) {
     if (__builtin_expect(!device->exchange_busy, 1)) return MUSTER_OK;
     MUSTER_TRY(device->queue->join(device, MST_QUEUE_EXCHANGE, MST_QUEUE_COMPUTE));
-    device->exchange_busy = false;
+    device->exchange_busy = mst_device_exchange_goes_on(device);
     return MUSTER_OK;
 }
 

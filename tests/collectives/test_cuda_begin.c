@@ -129,6 +129,45 @@ static muster_status output_is_late(muster_worker *w, void *argument) {
     return check_sum(w, sum);
 }
 
+/* Between enter and leave: a transport whose staging memory is too small releases it, waits for the
+ * device, and asks for more. */
+static muster_status inside_enter(muster_worker *w, int what) {
+    void *memory = NULL;
+    if (what == 0) return mst_worker_sync(w);
+    if (what == 1) return mst_device_exchange_end(w->device);
+    MUSTER_TRY(mst_worker_allocate(w, 4096, &memory));
+    w->device->memory->release(w->device, memory);
+    MUSTER_TRY(mst_worker_allocate(w, 4096, &memory));
+    w->device->memory->release(w->device, memory);
+    return MUSTER_OK;
+}
+
+static muster_status output_is_late_behind_waits(muster_worker *w, void *argument) {
+    const int64_t count = *(int64_t *)argument;
+    if (w->rank > 0) return MUSTER_OK;
+    for (int what = 0; what < 3; what++) {
+        bool done = true;
+        muster_tensor source = values_make(w, count, 5, 1), other = empty(w, count);
+        MUSTER_TRY(mst_device_exchange_enter(w->device));
+        MUSTER_TRY(inside_enter(w, what));
+        hold(w, MST_QUEUE_EXCHANGE);
+        w->device->work_queue = MST_QUEUE_EXCHANGE;
+        MUSTER_TRY(muster_copy(w, source, other));
+        mst_device_exchange_leave(w->device);
+        MUSTER_TRY(mst_worker_exchange_end(w));
+        MUSTER_TRY(is_done(MST_QUEUE_COMPUTE, SOON, &done));
+        VALUES_REQUIRE(!done);
+        muster_sim_release();
+        MUSTER_TRY(values_expect(w, other, 5, 1));
+    }
+    return MUSTER_OK;
+}
+
+static void the_end_waits_for_it_also_where_the_device_was_waited_for_before(void **state) {
+    (void)state;
+    run_every_way(output_is_late_behind_waits);
+}
+
 static void what_comes_after_the_end_waits_for_it(void **state) {
     (void)state;
     run_every_way(output_is_late);
@@ -189,6 +228,7 @@ int main(void) {
         cmocka_unit_test(the_exchange_ends_while_compute_stands_still),
         cmocka_unit_test(it_waits_for_what_was_computed_before),
         cmocka_unit_test(what_comes_after_the_end_waits_for_it),
+        cmocka_unit_test(the_end_waits_for_it_also_where_the_device_was_waited_for_before),
         cmocka_unit_test(a_collective_that_does_not_only_begin_comes_after_it),
         cmocka_unit_test(memory_released_meanwhile_is_not_used_before_the_end),
     };

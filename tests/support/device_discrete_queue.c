@@ -177,7 +177,7 @@ muster_status discrete_synchronize(mst_device *head) {
     pthread_mutex_lock(&device->lock);
     while (status == MUSTER_OK && !all_done(device)) status = wait_for_change(device);
     if (status == MUSTER_OK) status = take_failure(device);
-    if (status == MUSTER_OK) device->head.exchange_busy = false;
+    if (status == MUSTER_OK) device->head.exchange_busy = mst_device_exchange_goes_on(head);
     pthread_mutex_unlock(&device->lock);
     return discrete_end_issue(device, status);
 }

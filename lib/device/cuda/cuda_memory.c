@@ -140,11 +140,13 @@ static muster_status take(mst_cuda *cuda, int64_t bytes, uint64_t *address) {
 }
 
 /* Async copies may still be writing memory that has been released and is now allocated again, so
- * COMPUTE waits for them. */
+ * COMPUTE waits for them, and EXCHANGE where the memory is for it. */
 static muster_status order_behind_copies(mst_cuda *cuda) {
     mst_cuda_scope scope;
     MUSTER_TRY(mst_cuda_begin(cuda, &scope));
-    MUSTER_TRY(mst_cuda_end(cuda, &scope, mst_cuda_join(cuda, cuda->copy, cuda->compute)));
+    muster_status status = mst_cuda_join(cuda, cuda->copy, cuda->compute);
+    if (status == MUSTER_OK && mst_device_exchange_goes_on(&cuda->head)) status = mst_cuda_join(cuda, cuda->copy, cuda->exchange);
+    MUSTER_TRY(mst_cuda_end(cuda, &scope, status));
     cuda->released_async = false;
     return MUSTER_OK;
 }

@@ -100,7 +100,8 @@ static muster_status finish(mst_cuda *cuda) {
 
 static void all_is_done(mst_cuda *cuda) {
     cuda->copy_busy = cuda->release_unrecorded = cuda->release_recorded = cuda->released_async = false;
-    cuda->head.exchange_busy = cuda->released_exchanged = false;
+    cuda->released_exchanged = false;
+    cuda->head.exchange_busy = mst_device_exchange_goes_on(&cuda->head);
     cuda->async_begin = cuda->async_end = 0;
 }
 
