@@ -67,7 +67,7 @@ static muster_status stop_reason(const mst_peer_wait *m) {
     if (mst_run_aborted(m->worker->pool, m->worker->epoch)) return mst_peer_wait_aborted(m->worker, m->team, m->what);
     char tag[32], own_name[MST_RANK_TEXT], peer[MST_RANK_TEXT], absence[MST_ABSENCE_TEXT];
     /* Then the peer may have returned because it was told so. */
-    if (muster_worker_cancelled(m->worker))
+    if (mst_worker_failed_elsewhere(m->worker))
         return mst_error(MUSTER_ABORTED, "%s: %s gave up because the call has failed in another process", m->what, own_text(m, own_name));
     if (mst_worker_explain_absence(m->worker, m->peer, absence))
         mst_error(MUSTER_INVALID_ARGUMENT, "%s: %s waits for %s, which %s", m->what, own_text(m, own_name), peer_text(m, peer), absence);

@@ -12,11 +12,13 @@ enum { SCRATCH_ALIGNMENT = 64, SCRATCH_BLOCK = 64 * 1024 };
 int32_t muster_worker_rank(const muster_worker *worker) { return worker ? mst_worker_public_rank(worker) : -1; }
 int32_t muster_worker_size(const muster_worker *worker) { return worker ? mst_worker_total(worker) : -1; }
 const char *muster_worker_backend(const muster_worker *worker) { return worker ? worker->device->table->backend : NULL; }
-int32_t muster_worker_cancelled(const muster_worker *worker) {
-    if (!worker) return 0;
-    if (mst_pool_aborted(worker)) return 1;
+bool mst_worker_failed_elsewhere(const muster_worker *worker) {
     const mst_pool *pool = worker->pool;
     return pool->elsewhere && worker->total != 0 && pool->elsewhere(pool->elsewhere_context);
+}
+
+int32_t muster_worker_cancelled(const muster_worker *worker) {
+    return worker && (mst_pool_aborted(worker) || mst_worker_failed_elsewhere(worker));
 }
 
 void mst_worker_waits_elsewhere(muster_worker *worker, bool waits) {

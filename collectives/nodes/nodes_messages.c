@@ -138,7 +138,7 @@ static muster_status exchange_drive(exchange *e) {
     const mst_nodes_wants wants = {.wanted = exchange_wanted, .holds = exchange_holds, .refuse = exchange_refuse, .context = e};
     mst_nodes_driven driven = {.what = e->what, .machine = &e->desk->call.machine, .ends = exchange_look, .context = e, .wants = &wants};
     const muster_status status = mst_nodes_drive_call(mst_nodes_of(e->communicator), e->worker, &driven);
-    if (driven.returned) mst_pool_abort(e->worker, status); /* as a rank of this process that has returned */
+    if (driven.returned || status == MUSTER_TIMEOUT) mst_pool_abort(e->worker, status); /* as between ranks of one process */
     return e->looked != MUSTER_OK ? e->looked : status;
 }
 

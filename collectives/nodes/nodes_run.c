@@ -85,20 +85,16 @@ static muster_status run_item(mst_nodes_state *state, const mst_batch *batch, in
     return MUSTER_OK;
 }
 
-/* A rank of another process that has returned ends the call, as one of this process does. The
- * members have met: a run that is aborted before would hide why. */
+/* A rank of another process that has returned ends the call, and so does a deadline, as in one
+ * process. The members have met: a run that is aborted before would hide why. */
 static muster_status end_run(mst_nodes_state *state, const mst_batch *batch, muster_status status) {
     if (!mst_nodes_leads(batch)) return status;
-    if (state->returned) mst_pool_abort(batch->worker, status);
+    if (state->returned || status == MUSTER_TIMEOUT) mst_pool_abort(batch->worker, status);
     state->returned = false;
     return status;
 }
 
-muster_status mst_nodes_run(const mst_batch *batch) {
-    mst_nodes_state *state = mst_nodes_of(batch->communicator);
-    if (mst_nodes_leads(batch)) mst_nodes_conclude(state, mst_nodes_agree(state, batch));
-    const muster_status agreed = mst_nodes_join_members(batch);
-    if (agreed != MUSTER_OK) return end_run(state, batch, agreed);
+static muster_status serve(mst_nodes_state *state, const mst_batch *batch) {
     if (batch->requests->collective == MST_SPLIT) return mst_nodes_split_run(state, batch);
     if (mst_request_applies(batch->requests)) {
         MUSTER_TRY(mst_nodes_apply_run(state, batch));
@@ -111,4 +107,12 @@ muster_status mst_nodes_run(const mst_batch *batch) {
     if (mst_nodes_leads(batch)) state->served++;
     batch->member->served_algorithm = mst_nodes_served(state);
     return MUSTER_OK;
+}
+
+muster_status mst_nodes_run(const mst_batch *batch) {
+    mst_nodes_state *state = mst_nodes_of(batch->communicator);
+    if (mst_nodes_leads(batch)) mst_nodes_conclude(state, mst_nodes_agree(state, batch));
+    muster_status status = mst_nodes_join_members(batch);
+    if (status == MUSTER_OK) status = serve(state, batch);
+    return status == MUSTER_OK ? MUSTER_OK : end_run(state, batch, status);
 }

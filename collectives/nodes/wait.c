@@ -225,6 +225,8 @@ static muster_status run(mst_nodes *nodes, mst_nodes_wait *wait) {
         now_ns = mst_now_ns();
         if (wait->waiter.machine->moved) { /* a deadline is for waits in which nothing moves */
             state.begin_ns = now_ns;
+            state.failing = false;
+            state.late = (mst_late){0};
             mst_returned_rest(&state.asking, now_ns);
             state.pause = (wait_pause){.begin_ns = now_ns, .sleep_ns = WAIT_FIRST_SLEEP_NS};
             continue;

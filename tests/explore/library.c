@@ -50,7 +50,10 @@ const char *mst_recorder_last(const mst_recorder *recorder, char *text, size_t s
 }
 
 /* There are no other processes. */
-int32_t muster_worker_cancelled(const muster_worker *worker) { return mst_pool_aborted(worker); }
+bool mst_worker_failed_elsewhere(const muster_worker *worker) {
+    (void)worker;
+    return false;
+}
 
 int32_t mst_topology_allowed(void) { return EXPLORE_THREADS; }
 void mst_worker_scratch_reset(muster_worker *worker) { (void)worker; }

@@ -108,6 +108,52 @@ static void a_rank_that_computes_is_given_time(void **state) {
     must_be_given_time(true);
 }
 
+/* The late rank waits for another process, and then arrives; `stays`: does not. */
+typedef struct elsewhere {
+    rendezvous m;
+    int64_t away_ns, back_ns;
+    bool stays;
+} elsewhere;
+
+static muster_status elsewhere_task(muster_worker *worker, void *argument) {
+    elsewhere *e = argument;
+    if (worker->rank == e->m.late) {
+        mst_worker_waits_elsewhere(worker, true);
+        pass_time(e->away_ns);
+        e->back_ns = mst_now_ns();
+        mst_worker_waits_elsewhere(worker, false);
+        while (e->stays && !muster_worker_cancelled(worker)) pass_time(MILLISECOND / 2);
+        if (e->stays) return mst_error(MUSTER_ABORTED, "cancelled");
+    }
+    uint64_t tag = mst_team_tag(e->m.team, worker);
+    mst_team_arrive(e->m.team, worker, tag);
+    return mst_team_wait_all(e->m.team, worker, tag, "all_reduce");
+}
+
+/* Its own wait has the same deadlines, and knows who is late. */
+static void a_rank_that_waits_for_another_process_is_given_time(void **state) {
+    (void)state;
+    muster_status status = MUSTER_TIMEOUT;
+    for (int64_t deadline = 40 * MILLISECOND; status == MUSTER_TIMEOUT && deadline <= test_patience(1280LL * MILLISECOND); deadline *= 2) {
+        elsewhere e = {.m = {.late = 1}, .away_ns = 10 * deadline};
+        mst_pool *pool = open_rendezvous(&e.m, 2, deadline / 2, deadline);
+        status = mst_pool_run(pool, elsewhere_task, &e);
+        if (status == MUSTER_OK && strstr(plain_log(), "rank 0 has waited")) status = MUSTER_TIMEOUT; /* warned: a stall behind the wait */
+        close_rendezvous(pool, &e.m);
+    }
+    assert_int_equal(status, MUSTER_OK);
+}
+
+static void behind_that_wait_a_rank_has_a_deadline_again(void **state) {
+    (void)state;
+    const int64_t deadline = 40 * MILLISECOND;
+    elsewhere e = {.m = {.late = 1}, .away_ns = 3 * deadline, .stays = true};
+    mst_pool *pool = open_rendezvous(&e.m, 2, -1, deadline);
+    assert_int_equal(mst_pool_run(pool, elsewhere_task, &e), MUSTER_TIMEOUT);
+    assert_true(mst_now_ns() - e.back_ns >= deadline / 8 * 7);
+    close_rendezvous(pool, &e.m);
+}
+
 static int32_t count_lines(const char *text, const char *part) {
     int32_t count = 0;
     for (const char *at = text; (at = strstr(at, part)) != NULL; at++) count++;
@@ -172,6 +218,8 @@ int main(void) {
         cmocka_unit_test(a_rank_that_stands_still_fails_the_run_by_name),
         cmocka_unit_test(a_rank_that_finishes_things_is_given_time),
         cmocka_unit_test(a_rank_that_computes_is_given_time),
+        cmocka_unit_test(a_rank_that_waits_for_another_process_is_given_time),
+        cmocka_unit_test(behind_that_wait_a_rank_has_a_deadline_again),
         cmocka_unit_test(a_long_wait_warns_once_with_what_everyone_did),
         cmocka_unit_test(the_end_of_a_run_only_warns),
         cmocka_unit_test(a_deadline_does_not_let_anyone_leave_a_reader),
