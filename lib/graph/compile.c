@@ -174,6 +174,7 @@ static muster_status program_fill(mst_graph_program *program, const muster_graph
     program->placed = mst_program_find_placed(program);
     for (int32_t at = 0; at < program->count; at++) {
         program->exchanges |= mst_node_exchanges(program->order[at]);
+        program->all_rows |= program->distributed && (program->order[at]->op->flags & MST_OPERATOR_OWN_ROWS);
         if (program->order[at]->op->compile) MUSTER_TRY(program->order[at]->op->compile(program->order[at]));
     }
     if (program->phase) MUSTER_TRY(mst_loop_make(program, micro_batches, options->unfused != 0));

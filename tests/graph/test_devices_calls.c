@@ -47,6 +47,10 @@ static void slices_are_refused_where_rows_meet(void **state) {
         assert_ok(muster_variable_create(runtime, "w", muster_f64(start, COLUMNS), &w));
         muster_function *rowwise = make(runtime, w, "tanh(x * w) + softmax(x, 1)", false), *sum = make(runtime, w, "sum(x * w)", false),
                         *normal = make(runtime, w, "x - mean(x, 0)", false), *training = make(runtime, w, "x * w", true);
+        muster_function *own = make(runtime, w, "batch_norm(x, w, w, training=1, per_device=1)", false);
+        (void)make(runtime, w, "batch_norm(min(reshape(x, [rows, 1, 3]), 0), w, w, training=1, per_device=1)", false);
+        assert_ok(call(own, false, 1, &y[0][0], N));
+        if (m) assert_refused(call(own, false, 2, &y[0][0], N), MUSTER_UNSUPPORTED, "slices: expected 1");
         assert_ok(call(rowwise, false, 0, &y[0][0], N));
         for (int64_t slices = 1; slices <= 5; slices++, checked++) {
             assert_ok(call(rowwise, false, slices, &z[0][0], N));

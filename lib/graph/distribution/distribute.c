@@ -123,10 +123,10 @@ static muster_status choose_own_rows(const mst_distributing *d, const muster_exp
     (void)mst_has_result_in(node, best->result, 0, best->operands);
     for (int32_t i = 0; i < node->input_count; i++) {
         int32_t from = 0;
-        char text[MST_NODE_TEXT];
-        if (mst_conversion_cost(d, &d->made[node->inputs[i]->id], best->operands[i], &from) < (double)INFINITY) continue;
-        return mst_error(MUSTER_UNSUPPORTED, "%s: expected a value whose rows each device can have, received %s, a maximum over devices",
-                         where, mst_node_text(node->inputs[i], NULL, text));
+        mst_copies *operand = &d->made[node->inputs[i]->id];
+        if (mst_conversion_cost(d, operand, best->operands[i], &from) < (double)INFINITY) continue;
+        /* a maximum, a minimum or a product over the devices, of which each takes its part */
+        if (mst_node_is_error(mst_value_convert(d, operand, MST_DISTRIBUTED_SAME))) return d->graph->latest;
     }
     return MUSTER_OK;
 }

@@ -78,7 +78,8 @@ static bool view_normalised(const mst_step_run *run, muster_tensor *result) {
 
 static bool distribute_normalised(const muster_expr *node, mst_distribution result, int32_t way, mst_distribution *operands) {
     if (way || result.kind != MST_CUT) return false;
-    for (int32_t i = 0; i < node->input_count; i++) operands[i] = i <= X_OF ? result : MST_DISTRIBUTED_SAME;
+    for (int32_t i = 0; i < node->input_count; i++)
+        operands[i] = i <= X_OF ? result : node->inputs[i]->type.ndim > 1 ? MST_DISTRIBUTED_CUT(0) : MST_DISTRIBUTED_SAME;
     return true;
 }
 
@@ -232,6 +233,6 @@ const mst_operator mst_operator_batch_norm_variance = {
     MST_ANY_OPERATOR(
         batch_norm_variance,
         "the new running variance: (1 - momentum) variance + momentum times the variance of each channel of x (n, c, ...) over "
-        "all rows, of n - ddof elements, at least 1; mean: the old running mean"),
+        "all rows, divided by their number of elements - ddof, but at least by 1; mean: the old running mean"),
     .operands = {"x", "mean", "variance"}, .attributes = {{"momentum", MST_VALUE_NUMBER, .number = 0.1}, {"ddof", MST_VALUE_INTEGER}},
     NORM(expand_variance)};

@@ -124,25 +124,32 @@ const mst_operator mst_operator_max_pool = {
 MOVED(max_pool_gradient, "the gradient of max_pool", .operands = {"x", "dy"}, .infer = mst_draft_same);
 MOVED(max_pool_take, "the elements of z where the largest of x are", .operands = {"x", "z"}, .infer = mst_infer_pooling);
 
-#define SUMS(op_name, text, ...)                                                  \
-    const mst_operator mst_operator_##op_name = {MST_ANY_OPERATOR(op_name, text), \
-                                                 .operands = {"x"},               \
-                                                 .attributes = {SUMMED},          \
-                                                 .dtypes = MST_FLOAT_DTYPES,      \
-                                                 .infer = mst_infer_pooling,      \
-                                                 .distribute = distribute_alone,  \
-                                                 .run = run_sums,                 \
-                                                 .gradient = gradient_sums,       \
-                                                 __VA_ARGS__}
-#define SUMS_GRADIENT(op_name, text)                                                                                        \
-    const mst_operator mst_operator_##op_name = {                                                                           \
-        MST_ANY_OPERATOR(op_name, text), .operands = {"dy"},           .attributes = {SUMMED, {"extents", MST_VALUE_DIMS}}, \
-        .dtypes = MST_FLOAT_DTYPES,      .flags = MST_OPERATOR_HIDDEN, .infer = mst_infer_pooling_gradient,                 \
-        .distribute = distribute_alone,  .run = run_sums_gradient,     .gradient = gradient_sums_gradient}
-SUMS(average_pool, "the average of the elements under a window that slides over the last 1 to 3 axes of x (n, c, ...), padding counted "
-                   "as zeros unless exclude_padding is 1; " ATTRIBUTES_TEXT);
+/* The order of a sum depends on how the elements lie, which may depend on the number of rows. */
+#define SUMS(op_name, hidden, text)                                                       \
+    const mst_operator mst_operator_##op_name = {MST_ANY_OPERATOR(op_name, text),         \
+                                                 .operands = {"x"},                       \
+                                                 .attributes = {SUMMED},                  \
+                                                 .dtypes = MST_FLOAT_DTYPES,              \
+                                                 .flags = MST_OPERATOR_BY_SHARD | hidden, \
+                                                 .infer = mst_infer_pooling,              \
+                                                 .distribute = distribute_alone,          \
+                                                 .run = run_sums,                         \
+                                                 .gradient = gradient_sums}
+#define SUMS_GRADIENT(op_name, text)                                                                   \
+    const mst_operator mst_operator_##op_name = {MST_ANY_OPERATOR(op_name, text),                      \
+                                                 .operands = {"dy"},                                   \
+                                                 .attributes = {SUMMED, {"extents", MST_VALUE_DIMS}},  \
+                                                 .dtypes = MST_FLOAT_DTYPES,                           \
+                                                 .flags = MST_OPERATOR_BY_SHARD | MST_OPERATOR_HIDDEN, \
+                                                 .infer = mst_infer_pooling_gradient,                  \
+                                                 .distribute = distribute_alone,                       \
+                                                 .run = run_sums_gradient,                             \
+                                                 .gradient = gradient_sums_gradient}
+SUMS(average_pool, 0,
+     "the average of the elements under a window that slides over the last 1 to 3 axes of x (n, c, ...), padding counted "
+     "as zeros unless exclude_padding is 1; " ATTRIBUTES_TEXT);
 SUMS_GRADIENT(average_pool_gradient, "the gradient of average_pool");
-SUMS(sum_pool, "the sum of the elements under a window", .flags = MST_OPERATOR_HIDDEN);
+SUMS(sum_pool, MST_OPERATOR_HIDDEN, "the sum of the elements under a window");
 SUMS_GRADIENT(sum_pool_gradient, "the gradient of sum_pool");
 
 /* ---- made of others ---- */

@@ -6,11 +6,13 @@ muster_status mst_draft_window_list(mst_draft *draft, int32_t attribute, int32_t
     const mst_graph_value *value = &draft->values[attribute];
     const char *name = draft->op->attributes[attribute].name;
     const int32_t most = pairs ? 2 * axes : axes;
-    static const char *const counts[2][MST_WINDOW_AXES] = {{"0 or 1 entries", "0, 1 or 2 entries", "0, 1 or 3 entries"},
-                                                           {"0, 1 or 2 entries", "0, 1, 2 or 4 entries", "0, 1, 3 or 6 entries"}};
-    if (value->count > 1 && value->count != axes && value->count != most)
-        return mst_draft_refuse(draft, MUSTER_INVALID_ARGUMENT, -1, "%s: expected %s, received %d", name, counts[pairs][axes - 1],
-                                (int)value->count);
+    static const char *const counts[3][MST_WINDOW_AXES] = {{"0 or 1 entries", "0, 1 or 2 entries", "0, 1 or 3 entries"},
+                                                           {"0, 1 or 2 entries", "0, 1, 2 or 4 entries", "0, 1, 3 or 6 entries"},
+                                                           {"1 entry", "1 or 2 entries", "1 or 3 entries"}};
+    const bool required = draft->op->attributes[attribute].required;
+    if (value->count == 0 ? required : value->count > 1 && value->count != axes && value->count != most)
+        return mst_draft_refuse(draft, MUSTER_INVALID_ARGUMENT, -1, "%s: expected %s, received %d", name,
+                                counts[required ? 2 : pairs][axes - 1], (int)value->count);
     for (int32_t i = 0; i < most; i++) {
         entries[i] = value->count == 0 ? missing : value->list[value->count == 1 ? 0 : i % value->count];
         if (entries[i] < low || entries[i] > INT32_MAX)

@@ -271,7 +271,7 @@ static muster_status pooling_lines(pooling_work *w, muster_worker *worker) {
     return MUSTER_OK;
 }
 
-muster_status mst_pooling_host(muster_worker *worker, const mst_pooling_parameters *p) {
+static muster_status pooling_run(muster_worker *worker, const mst_pooling_parameters *p) {
     pooling_work w = {.p = p, .x = &p->x, .z = &p->z, .at_x = p->at_x, .at_z = p->at_z};
     const bool of_x = p->kind == MST_POOLING_SUM_GRADIENT;
     if (!of_x && p->kind != MST_POOLING_MAX_GRADIENT) return pooling_lines(&w, worker);
@@ -284,4 +284,10 @@ muster_status mst_pooling_host(muster_worker *worker, const mst_pooling_paramete
     MUSTER_TRY(pooling_lines(&w, worker));
     if (wide.dtype != dx.dtype) mst_copy_host(&wide, &dx);
     return MUSTER_OK;
+}
+
+muster_status mst_pooling_host(muster_worker *worker, const mst_pooling_parameters *p) {
+    const int64_t mark = muster_worker_scratch_mark(worker);
+    MUSTER_TRY(pooling_run(worker, p));
+    return muster_worker_scratch_release(worker, mark);
 }
