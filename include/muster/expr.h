@@ -4,10 +4,10 @@
  *     muster_expr *h = muster_expr_relu(muster_expr_matmul(x, w));
  *     muster_expr *loss = muster_expr_mean(h, MUSTER_LIST(axis, 0), .keepdims = 1);
  *
- * The operands come first, then the attributes that the operation must have, and those whose
- * default is not 0 (of an integer such as the axis of argmin it is MUSTER_NONE). The others follow
- * as fields, in any order or not at all: a number by its name, a list by MUSTER_LIST(name, ...).
- * An operand that may be missing is NULL then.
+ * The operands come first, NULL for one that is missing; then the attributes that the operation
+ * must have, every floating-point one, and integers whose default is not 0 (MUSTER_NONE: the axis
+ * of argmin is not given). The others follow as fields, in any order or not at all: a number by
+ * its name, a list by MUSTER_LIST(name, ...).
  * C++ calls the functions whose names end in _at, with a struct that holds the fields. A list of
  * sizes is MUSTER_SHAPE(...). Each function is muster_expr_apply with its name; errors and threads
  * are those of muster_expr_apply. */
@@ -1603,7 +1603,7 @@ static inline muster_expr *muster_expr_convolution_at(const char *where, muster_
     inputs[0] = x;
     inputs[1] = w;
     inputs[2] = bias;
-    (void)muster_expr_apply(muster_expr_graph(x), "convolution", inputs, !bias ? 2 : 3, list, where, &result);
+    (void)muster_expr_apply(muster_expr_graph(x), "convolution", inputs, bias ? 3 : 2, list, where, &result);
     return result;
 }
 #ifndef __cplusplus
@@ -1612,9 +1612,9 @@ static inline muster_expr *muster_expr_convolution_at(const char *where, muster_
     muster_expr_convolution_at(MUSTER_HERE, a0, a1, a2, (muster_convolution_attributes){0, __VA_ARGS__})
 #endif
 
-/* convolution_transpose: the gradient of a convolution with these attributes, whose result x (n, c,
- * ...) is: w is (c, o / groups, window); output_padding elements more behind each axis; plus bias
- * (o), which may be missing. */
+/* convolution_transpose: the gradient by its x of a convolution with these attributes, whose result
+ * has the shape of this x (n, c, ...); w is (c, o / groups, window); output_padding elements more
+ * behind each axis; plus bias (o), which may be missing. */
 typedef struct muster_convolution_transpose_attributes {
     int32_t reserved; /* 0 */
     int32_t stride_count;
@@ -1649,7 +1649,7 @@ static inline muster_expr *muster_expr_convolution_transpose_at(const char *wher
     inputs[0] = x;
     inputs[1] = w;
     inputs[2] = bias;
-    (void)muster_expr_apply(muster_expr_graph(x), "convolution_transpose", inputs, !bias ? 2 : 3, list, where, &result);
+    (void)muster_expr_apply(muster_expr_graph(x), "convolution_transpose", inputs, bias ? 3 : 2, list, where, &result);
     return result;
 }
 #ifndef __cplusplus
@@ -1832,7 +1832,7 @@ static inline muster_expr *muster_expr_attention_at(const char *where, muster_ex
     inputs[1] = k;
     inputs[2] = v;
     inputs[3] = mask;
-    (void)muster_expr_apply(muster_expr_graph(q), "attention", inputs, !mask ? 3 : 4, list, where, &result);
+    (void)muster_expr_apply(muster_expr_graph(q), "attention", inputs, mask ? 4 : 3, list, where, &result);
     return result;
 }
 #ifndef __cplusplus
@@ -1841,8 +1841,8 @@ static inline muster_expr *muster_expr_attention_at(const char *where, muster_ex
     muster_expr_attention_at(MUSTER_HERE, a0, a1, a2, a3, a4, (muster_attention_attributes){0, __VA_ARGS__})
 #endif
 
-/* layer_norm: (x - mean) / sqrt(variance + epsilon) over the axes from `axis` on, times scale, plus
- * bias, which have the shape of these axes and may be missing. */
+/* layer_norm: (x - mean) / sqrt(variance + epsilon) over `axis` and all axes behind it, times
+ * scale, plus bias, which have the shape of these axes and may be missing. */
 static inline muster_expr *muster_expr_layer_norm_at(const char *where, muster_expr *x, muster_expr *scale, muster_expr *bias, int64_t axis, double epsilon) {
     muster_expr *result;
     muster_attribute list[3];
@@ -1855,13 +1855,13 @@ static inline muster_expr *muster_expr_layer_norm_at(const char *where, muster_e
     inputs[0] = x;
     inputs[1] = scale;
     inputs[2] = bias;
-    (void)muster_expr_apply(muster_expr_graph(x), "layer_norm", inputs, !scale ? 1 : !bias ? 2 : 3, list, where, &result);
+    (void)muster_expr_apply(muster_expr_graph(x), "layer_norm", inputs, bias ? 3 : scale ? 2 : 1, list, where, &result);
     return result;
 }
 #define muster_expr_layer_norm(...) muster_expr_layer_norm_at(MUSTER_HERE, __VA_ARGS__)
 
-/* rms_norm: x / sqrt(mean(x x) + epsilon) over the axes from `axis` on, times scale, which has the
- * shape of these axes and may be missing. */
+/* rms_norm: x / sqrt(mean(x x) + epsilon) over `axis` and all axes behind it, times scale, which
+ * has the shape of these axes and may be missing. */
 static inline muster_expr *muster_expr_rms_norm_at(const char *where, muster_expr *x, muster_expr *scale, int64_t axis, double epsilon) {
     muster_expr *result;
     muster_attribute list[3];
@@ -1873,37 +1873,29 @@ static inline muster_expr *muster_expr_rms_norm_at(const char *where, muster_exp
     muster_expr *inputs[2];
     inputs[0] = x;
     inputs[1] = scale;
-    (void)muster_expr_apply(muster_expr_graph(x), "rms_norm", inputs, !scale ? 1 : 2, list, where, &result);
+    (void)muster_expr_apply(muster_expr_graph(x), "rms_norm", inputs, scale ? 2 : 1, list, where, &result);
     return result;
 }
 #define muster_expr_rms_norm(...) muster_expr_rms_norm_at(MUSTER_HERE, __VA_ARGS__)
 
 /* group_norm: (x - mean) / sqrt(variance + epsilon) for each row and each of `groups` groups of the
  * channels of x (n, c, ...), times scale (c), plus bias (c), which may be missing. */
-typedef struct muster_group_norm_attributes {
-    int32_t reserved; /* 0 */
-    int64_t groups;
-} muster_group_norm_attributes;
-static inline muster_expr *muster_expr_group_norm_at(const char *where, muster_expr *x, muster_expr *scale, muster_expr *bias, double epsilon, muster_group_norm_attributes attributes) {
+static inline muster_expr *muster_expr_group_norm_at(const char *where, muster_expr *x, muster_expr *scale, muster_expr *bias, int64_t groups, double epsilon) {
     muster_expr *result;
     muster_attribute list[3];
     memset(list, 0, sizeof list);
     list[0].name = "groups";
-    list[0].integer = attributes.groups;
+    list[0].integer = groups;
     list[1].name = "epsilon";
     list[1].number = epsilon;
     muster_expr *inputs[3];
     inputs[0] = x;
     inputs[1] = scale;
     inputs[2] = bias;
-    (void)muster_expr_apply(muster_expr_graph(x), "group_norm", inputs, !scale ? 1 : !bias ? 2 : 3, list, where, &result);
+    (void)muster_expr_apply(muster_expr_graph(x), "group_norm", inputs, bias ? 3 : scale ? 2 : 1, list, where, &result);
     return result;
 }
-#ifndef __cplusplus
-#define muster_expr_group_norm(...) muster_expr_group_norm_(__VA_ARGS__, )
-#define muster_expr_group_norm_(a0, a1, a2, a3, ...) \
-    muster_expr_group_norm_at(MUSTER_HERE, a0, a1, a2, a3, (muster_group_norm_attributes){0, __VA_ARGS__})
-#endif
+#define muster_expr_group_norm(...) muster_expr_group_norm_at(MUSTER_HERE, __VA_ARGS__)
 
 /* instance_norm: (x - mean) / sqrt(variance + epsilon) for each row and each channel of x (n, c,
  * ...), times scale (c), plus bias (c), which may be missing. */
@@ -1917,7 +1909,7 @@ static inline muster_expr *muster_expr_instance_norm_at(const char *where, muste
     inputs[0] = x;
     inputs[1] = scale;
     inputs[2] = bias;
-    (void)muster_expr_apply(muster_expr_graph(x), "instance_norm", inputs, !scale ? 1 : !bias ? 2 : 3, list, where, &result);
+    (void)muster_expr_apply(muster_expr_graph(x), "instance_norm", inputs, bias ? 3 : scale ? 2 : 1, list, where, &result);
     return result;
 }
 #define muster_expr_instance_norm(...) muster_expr_instance_norm_at(MUSTER_HERE, __VA_ARGS__)
@@ -1925,16 +1917,12 @@ static inline muster_expr *muster_expr_instance_norm_at(const char *where, muste
 /* local_response_norm: x / (k + alpha / size s) ** beta, where s is the sum of the squares of
  * `size` channels of x (n, c, ...): this one, size / 2 before it and (size - 1) / 2 behind it, as
  * far as they exist. */
-typedef struct muster_local_response_norm_attributes {
-    int32_t reserved; /* 0 */
-    int64_t size;
-} muster_local_response_norm_attributes;
-static inline muster_expr *muster_expr_local_response_norm_at(const char *where, muster_expr *x, double alpha, double beta, double k, muster_local_response_norm_attributes attributes) {
+static inline muster_expr *muster_expr_local_response_norm_at(const char *where, muster_expr *x, int64_t size, double alpha, double beta, double k) {
     muster_expr *result;
     muster_attribute list[5];
     memset(list, 0, sizeof list);
     list[0].name = "size";
-    list[0].integer = attributes.size;
+    list[0].integer = size;
     list[1].name = "alpha";
     list[1].number = alpha;
     list[2].name = "beta";
@@ -1946,11 +1934,7 @@ static inline muster_expr *muster_expr_local_response_norm_at(const char *where,
     (void)muster_expr_apply(muster_expr_graph(x), "local_response_norm", inputs, 1, list, where, &result);
     return result;
 }
-#ifndef __cplusplus
-#define muster_expr_local_response_norm(...) muster_expr_local_response_norm_(__VA_ARGS__, )
-#define muster_expr_local_response_norm_(a0, a1, a2, a3, ...) \
-    muster_expr_local_response_norm_at(MUSTER_HERE, a0, a1, a2, a3, (muster_local_response_norm_attributes){0, __VA_ARGS__})
-#endif
+#define muster_expr_local_response_norm(...) muster_expr_local_response_norm_at(MUSTER_HERE, __VA_ARGS__)
 
 /* batch_norm: (x - mean) / sqrt(variance + epsilon) for each channel of x (n, c, ...), times scale,
  * plus bias (each (c)); scale and bias may be missing; training = 1: mean and variance of x over
@@ -1977,7 +1961,7 @@ static inline muster_expr *muster_expr_batch_norm_at(const char *where, muster_e
     inputs[2] = variance;
     inputs[3] = scale;
     inputs[4] = bias;
-    (void)muster_expr_apply(muster_expr_graph(x), "batch_norm", inputs, !scale ? 3 : !bias ? 4 : 5, list, where, &result);
+    (void)muster_expr_apply(muster_expr_graph(x), "batch_norm", inputs, bias ? 5 : scale ? 4 : 3, list, where, &result);
     return result;
 }
 #ifndef __cplusplus
@@ -2003,8 +1987,8 @@ static inline muster_expr *muster_expr_batch_norm_mean_at(const char *where, mus
 #define muster_expr_batch_norm_mean(...) muster_expr_batch_norm_mean_at(MUSTER_HERE, __VA_ARGS__)
 
 /* batch_norm_variance: the new running variance: (1 - momentum) variance + momentum times the
- * variance of each channel of x (n, c, ...) over all rows, of n - ddof elements, at least 1; mean:
- * the old running mean. */
+ * variance of each channel of x (n, c, ...) over all rows, divided by their number of elements -
+ * ddof, but at least by 1; mean: the old running mean. */
 typedef struct muster_batch_norm_variance_attributes {
     int32_t reserved; /* 0 */
     int64_t ddof;

@@ -33,9 +33,9 @@ extern "C" {
 typedef struct muster_graph muster_graph;
 typedef struct muster_expr muster_expr;
 
-/* Entries of a shape that are no numbers. MUSTER_ROWS is the number of rows of the call that a
- * worker has; muster_graph_size makes others. MUSTER_INFER, in the shape of a reshape, is the size
- * that follows from the others. */
+/* Entries of a shape that are no numbers. MUSTER_ROWS is the number of rows of the call, with
+ * MUSTER_PER_WORKER that of the worker; muster_graph_size makes others. MUSTER_INFER, in the shape
+ * of a reshape, is the size that follows from the others. */
 enum muster_graph_size_value { MUSTER_ROWS = -1000, MUSTER_INFER = -1 };
 /* A bound of a slice that is left out, as None in Python. */
 #define MUSTER_NONE INT64_MIN
@@ -44,7 +44,7 @@ enum muster_graph_size_value { MUSTER_ROWS = -1000, MUSTER_INFER = -1 };
 #if !defined(__cplusplus)
 /* clang-format off */
 #define MUSTER_SHAPE(...) \
-    (int32_t)(sizeof((const int64_t[]){__VA_ARGS__}) / sizeof(int64_t)), (const int64_t[]){__VA_ARGS__}
+    (int32_t)(sizeof((const int64_t[]){__VA_ARGS__}) / sizeof(int64_t)), ((const int64_t[]){__VA_ARGS__})
 /* clang-format on */
 #define MUSTER_SCALAR 0, (const int64_t *)0
 #endif

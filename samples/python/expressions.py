@@ -6,7 +6,7 @@ import sys
 import numpy
 
 import muster_ctypes as muster
-from muster_expressions import ROWS, Graph
+from muster_expressions import PER_WORKER, ROWS, Graph
 
 INPUTS, HIDDEN, SAMPLES, STEPS, RATE = 3, 16, 240, 30, 0.2
 
@@ -24,7 +24,7 @@ def describe(runtime, weights):
     for variable, value, gradient in zip(variables, w, graph.gradient(loss, w)):
         graph.update(variable, value - rate * gradient)
     graph.output("loss", loss)
-    step = graph.compile()
+    step = graph.compile(PER_WORKER)  # main() averages the weights of all workers
     graph.close()
     graph = Graph(runtime, "predict")
     x = graph.input("x", "float64", (ROWS, INPUTS), muster.SCATTER)

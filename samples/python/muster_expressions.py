@@ -109,8 +109,9 @@ class Graph:
     def update(self, variable, value, mode=AUTO):
         self.library.graph_update(self.handle, variable.handle, value.handle, mode)
 
-    def compile(self, meaning=PER_WORKER):
-        """An ordinary function. The graph takes no more expressions."""
+    def compile(self, meaning=ONE_DEVICE):
+        """An ordinary function: what one device with all rows computes, or with PER_WORKER what each worker does with its own. The
+        graph takes no more expressions."""
         function = Function(self.runtime, None, self.inputs, self.outputs)
         options = GraphOptions(ctypes.sizeof(GraphOptions), meaning)
         self.library.graph_compile(self.handle, ctypes.byref(options), ctypes.byref(function.handle))

@@ -2,6 +2,7 @@
  * docs/expressions.md. */
 #include "graph_private.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -121,11 +122,11 @@ static void print_function(const mst_operator *op) {
     const char *first = operands ? op->operands[0] : "graph";
     char given[120];
     snprintf(given, sizeof given, "%d", (int)operands);
-    if (op->optional) { /* the first NULL of the last operands ends them */
+    if (op->optional) { /* up to the last one that is given: a NULL before it is refused by name */
         int32_t length = 0;
-        for (int32_t i = operands - op->optional; i < operands; i++)
-            length += snprintf(given + length, sizeof given - (size_t)length, "!%s ? %d : ", op->operands[i], (int)i);
-        snprintf(given + length, sizeof given - (size_t)length, "%d", (int)operands);
+        for (int32_t i = operands - 1; i >= operands - op->optional; i--)
+            length += snprintf(given + length, sizeof given - (size_t)length, "%s ? %d : ", op->operands[i], (int)i + 1);
+        snprintf(given + length, sizeof given - (size_t)length, "%d", (int)(operands - op->optional));
     }
     if (operands == 0)
         printf("    (void)muster_expr_apply(graph, \"%s\", MUSTER_NOTHING_, 0, ", op->name);
@@ -158,10 +159,10 @@ static void print_header(void) {
            " *     muster_expr *h = muster_expr_relu(muster_expr_matmul(x, w));\n"
            " *     muster_expr *loss = muster_expr_mean(h, MUSTER_LIST(axis, 0), .keepdims = 1);\n"
            " *\n"
-           " * The operands come first, then the attributes that the operation must have, and those whose\n"
-           " * default is not 0 (of an integer such as the axis of argmin it is MUSTER_NONE). The others follow\n"
-           " * as fields, in any order or not at all: a number by its name, a list by MUSTER_LIST(name, ...).\n"
-           " * An operand that may be missing is NULL then.\n"
+           " * The operands come first, NULL for one that is missing; then the attributes that the operation\n"
+           " * must have, every floating-point one, and integers whose default is not 0 (MUSTER_NONE: the axis\n"
+           " * of argmin is not given). The others follow as fields, in any order or not at all: a number by\n"
+           " * its name, a list by MUSTER_LIST(name, ...).\n"
            " * C++ calls the functions whose names end in _at, with a struct that holds the fields. A list of\n"
            " * sizes is MUSTER_SHAPE(...). Each function is muster_expr_apply with its name; errors and threads\n"
            " * are those of muster_expr_apply. */\n"
@@ -191,9 +192,12 @@ static void print_row(const mst_operator *op) {
     printf("| `%s(", op->name);
     for (int32_t i = 0; i < operands; i++) printf("%s%s", i ? ", " : "", op->operands[i]);
     if (more) printf(", ...");
-    for (int32_t a = 0; op->attributes[a].name; a++)
-        printf("%s%s%s", operands || a ? ", " : "", op->attributes[a].name,
-               is_argument(&op->attributes[a]) && op->attributes[a].required ? "" : "=");
+    for (int32_t a = 0; op->attributes[a].name; a++) {
+        const mst_attribute_row *attribute = &op->attributes[a];
+        printf("%s%s%s", operands || a ? ", " : "", attribute->name, is_argument(attribute) && attribute->required ? "" : "=");
+        if (!attribute->required && !is_list(attribute) && attribute->number != 0 && fabs(attribute->number) < 1e9)
+            printf("%g", attribute->number);
+    }
     printf(")` | %s | %s | ", op->brief,
            op->dtypes == 0                   ? ""
            : op->dtypes == MST_ALL_DTYPES    ? "all"

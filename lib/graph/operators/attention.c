@@ -185,4 +185,4 @@ const mst_operator mst_operator_attention_gradient = {
     .distribute = distribute_gradient,
     .operations = operations_gradient,
     .run = run_gradient,
-    .no_gradient = "for second derivatives write softmax(scale * q @ swapaxes(k, -1, -2)) @ v in place of attention"};
+    .no_gradient = "for second derivatives write softmax(scale * q @ swapaxes(k, -1, -2), axis=-1) @ v in place of attention"};

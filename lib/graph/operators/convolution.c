@@ -233,9 +233,10 @@ const mst_operator mst_operator_convolution_weights = {MST_ANY_OPERATOR(convolut
                                                        COMPUTED(weights)};
 
 const mst_operator mst_operator_convolution_transpose = {
-    MST_ANY_OPERATOR(convolution_transpose,
-                     "the gradient of a convolution with these attributes, whose result x (n, c, ...) is: w is (c, o / groups, window); "
-                     "output_padding elements more behind each axis; plus bias (o), which may be missing"),
+    MST_ANY_OPERATOR(
+        convolution_transpose,
+        "the gradient by its x of a convolution with these attributes, whose result has the shape of this x (n, c, ...); w is (c, o "
+        "/ groups, window); output_padding elements more behind each axis; plus bias (o), which may be missing"),
     .operands = {"x", "w", "bias"},
     .optional = 1,
     .attributes = {LISTS, {"output_padding", MST_VALUE_LIST}},

@@ -77,15 +77,17 @@ static muster_expr *expand_rms_norm(mst_draft *draft) { return expand_last(draft
 #define NORM(expanding) .dtypes = MST_FLOAT_DTYPES, .expand = expanding, .infer = mst_draft_composite
 
 const mst_operator mst_operator_layer_norm = {
-    MST_ANY_OPERATOR(layer_norm,
-                     "(x - mean) / sqrt(variance + epsilon) over the axes from `axis` on, times scale, plus bias, which have the shape of "
-                     "these axes and may be missing"),
+    MST_ANY_OPERATOR(
+        layer_norm,
+        "(x - mean) / sqrt(variance + epsilon) over `axis` and all axes behind it, times scale, plus bias, which have the shape of "
+        "these axes and may be missing"),
     SCALE_AND_BIAS, .attributes = {{"axis", MST_VALUE_INTEGER, .number = -1}, EPSILON}, NORM(expand_layer_norm)};
 
 const mst_operator mst_operator_rms_norm = {
-    MST_ANY_OPERATOR(rms_norm,
-                     "x / sqrt(mean(x x) + epsilon) over the axes from `axis` on, times scale, which has the shape of these axes and may "
-                     "be missing"),
+    MST_ANY_OPERATOR(
+        rms_norm,
+        "x / sqrt(mean(x x) + epsilon) over `axis` and all axes behind it, times scale, which has the shape of these axes and may "
+        "be missing"),
     .operands = {"x", "scale"}, .optional = 1, .attributes = {{"axis", MST_VALUE_INTEGER, .number = -1}, EPSILON}, NORM(expand_rms_norm)};
 
 /* ---- over the elements of channels ---- */
@@ -139,7 +141,7 @@ const mst_operator mst_operator_group_norm = {
         group_norm,
         "(x - mean) / sqrt(variance + epsilon) for each row and each of `groups` groups of the channels of x (n, c, ...), times "
         "scale (c), plus bias (c), which may be missing"),
-    SCALE_AND_BIAS, .attributes = {{"groups", MST_VALUE_INTEGER}, EPSILON}, NORM(expand_group_norm)};
+    SCALE_AND_BIAS, .attributes = {{"groups", MST_VALUE_INTEGER, .required = true}, EPSILON}, NORM(expand_group_norm)};
 
 static muster_expr *expand_instance_norm(mst_draft *draft) {
     muster_dtype dtype;
@@ -206,7 +208,7 @@ const mst_operator mst_operator_local_response_norm = {
         "x / (k + alpha / size s) ** beta, where s is the sum of the squares of `size` channels of x (n, c, ...): this one, size "
         "/ 2 before it and (size - 1) / 2 behind it, as far as they exist"),
     .operands = {"x"},
-    .attributes = {{"size", MST_VALUE_INTEGER},
+    .attributes = {{"size", MST_VALUE_INTEGER, .required = true},
                    {"alpha", MST_VALUE_NUMBER, .number = 1e-4},
                    {"beta", MST_VALUE_NUMBER, .number = 0.75},
                    {"k", MST_VALUE_NUMBER, .number = 1}},
