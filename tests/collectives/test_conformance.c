@@ -52,7 +52,8 @@ static bool is_shared(void) { return processes_count() > 1; }
 static int64_t keep_quarter(matrix_case *cases, int64_t count) {
     int64_t kept = 0;
     for (int64_t i = 0; i < count; i++)
-        if (cases[i].algorithm == (cases[i].ranks + cases[i].devices + (int64_t)test_seed()) % CASE_ALGORITHMS) cases[kept++] = cases[i];
+        if (cases[i].algorithm == (cases[i].ranks + cases[i].devices + (int64_t)(test_seed() % CASE_ALGORITHMS)) % CASE_ALGORITHMS)
+            cases[kept++] = cases[i];
     assert_in_range(kept, count / 8, count / 2);
     return kept;
 }
@@ -94,7 +95,7 @@ static int64_t large_sample(void) { return is_shared() && !test_is_full() ? SHAR
 
 /* One of sample() of those up to 1000 elements, one of large_sample() of those of 65537. */
 static int64_t keep_sample(matrix_case *cases, int64_t count) {
-    int64_t kept = 0, smaller = (int64_t)test_seed() % sample(), large = (int64_t)test_seed() % large_sample();
+    int64_t kept = 0, smaller = (int64_t)(test_seed() % (uint64_t)sample()), large = (int64_t)(test_seed() % (uint64_t)large_sample());
     for (int64_t i = 0; i < count; i++) {
         if (cases[i].count == CASE_COUNTS - 1) continue;
         if (cases[i].count == CASE_COUNTS - 2 ? large++ % large_sample() : smaller++ % sample()) continue;

@@ -316,10 +316,11 @@ static void texts(muster_runtime *rt) {
 }
 
 /* The running statistics become those of the rows, which all calls have alike. */
+/* What the training has made of x, and what inference makes of it by the running statistics. */
 static void normalised(muster_runtime *rt) {
     static const float zeros[K], ones[K] = {1, 1, 1}, halves[K] = {0.5f, 0.5f, 0.5f};
-    muster_graph *g;
-    muster_function *step;
+    muster_graph *g, *inference;
+    muster_function *step, *infer;
     muster_variable *mean, *variance, *scale;
     check(muster_graph_create(rt, "normalised", &g));
     check(muster_variable_create(rt, "mean", muster_f32(zeros, K), &mean));
@@ -334,16 +335,27 @@ static void normalised(muster_runtime *rt) {
     (void)muster_graph_update(g, mean, muster_expr_batch_norm_mean(rows, m, 0.1), MUSTER_AUTO);
     (void)muster_graph_update(g, variance, muster_expr_batch_norm_variance(rows, m, v, 0.1),
                               MUSTER_AUTO);
-    muster_expr *later = muster_expr_batch_norm(rows, m, v, s, NULL, 1e-5);
     /* end of snippet */
     (void)muster_graph_output(g, "y", y, MUSTER_AUTO);
-    (void)muster_graph_output(g, "later", later, MUSTER_AUTO);
     check(muster_graph_compile(g, NULL, &step));
     check(muster_graph_destroy(g));
+    check(muster_graph_create(rt, "inference", &inference));
+    rows = muster_graph_input(inference, "x", MUSTER_F32, MUSTER_SHAPE(MUSTER_ROWS, K),
+                              MUSTER_SCATTER);
+    m = muster_graph_parameter(inference, mean);
+    v = muster_graph_parameter(inference, variance);
+    s = muster_graph_parameter(inference, scale);
+    /* snippet: later */
+    muster_expr *later = muster_expr_batch_norm(rows, m, v, s, NULL, 1e-5);
+    /* end of snippet */
+    (void)muster_graph_output(inference, "later", later, MUSTER_AUTO);
+    check(muster_graph_compile(inference, NULL, &infer));
+    check(muster_graph_destroy(inference));
     float now[N][K], then[N][K];
     const muster_tensor in = muster_f32(x, N, K);
     const muster_tensor out[] = {muster_f32(now, N, K), muster_f32(then, N, K)};
-    for (int i = 0; i < 200; i++) check(muster_function_call(step, &in, 1, out, 2, NULL));
+    for (int i = 0; i < 200; i++) check(muster_function_call(step, &in, 1, out, 1, NULL));
+    check(muster_function_call(infer, &in, 1, out + 1, 1, NULL));
     for (int k = 0; k < K; k++) {
         double sum = 0, squares = 0;
         for (int i = 0; i < N; i++) {
@@ -353,6 +365,86 @@ static void normalised(muster_runtime *rt) {
         }
         EXPECT(sum < 1e-5 && sum > -1e-5 && squares < N * 0.251 && squares > N * 0.249);
     }
+}
+
+/* With weights of 1 the middle of an image of ones has the sum of its window. */
+static void convolved(muster_runtime *rt) {
+    enum { SIDE = 6, CHANNELS = 2, WINDOW = 5, HALF = SIDE / 2 };
+    static float ones[N * SIDE * SIDE], result[N][CHANNELS * HALF * HALF], zeros[CHANNELS];
+    muster_graph *g;
+    muster_function *f;
+    for (int i = 0; i < N * SIDE * SIDE; i++) ones[i] = 1;
+    check(muster_graph_create(rt, "convolved", &g));
+    muster_expr *images = muster_graph_input(
+        g, "images", MUSTER_F32, MUSTER_SHAPE(MUSTER_ROWS, 1, SIDE, SIDE), MUSTER_SCATTER);
+    muster_expr *w1 = muster_graph_input(
+        g, "w1", MUSTER_F32, MUSTER_SHAPE(CHANNELS, 1, WINDOW, WINDOW), MUSTER_BROADCAST);
+    muster_expr *b1 =
+        muster_graph_input(g, "b1", MUSTER_F32, MUSTER_SHAPE(CHANNELS), MUSTER_BROADCAST);
+    /* snippet: convolved */
+    muster_expr *h = muster_expr_convolution(images, w1, b1, MUSTER_LIST(padding, 2, 2));
+    h = muster_expr_max_pool(muster_expr_relu(h), MUSTER_SHAPE(2, 2));
+    muster_expr *flat = muster_expr_reshape(h, MUSTER_SHAPE(MUSTER_ROWS, MUSTER_INFER));
+    /* end of snippet */
+    (void)muster_graph_output(g, "flat", flat, MUSTER_AUTO);
+    check(muster_graph_compile(g, NULL, &f));
+    check(muster_graph_destroy(g));
+    const muster_tensor in[] = {muster_f32(ones, N, 1, SIDE, SIDE),
+                                muster_f32(ones, CHANNELS, 1, WINDOW, WINDOW),
+                                muster_f32(zeros, CHANNELS)};
+    const muster_tensor out = muster_f32(result, N, CHANNELS * HALF * HALF);
+    check(muster_function_call(f, in, 3, &out, 1, NULL));
+    for (int i = 0; i < N; i++)
+        EXPECT(result[i][0] == 16 && result[i][HALF + 1] == WINDOW * WINDOW &&
+               result[i][CHANNELS * HALF * HALF - 1] == 16);
+}
+
+/* With equal keys each place has the average of the values up to it. */
+static void attended(muster_runtime *rt) {
+    enum { TIME = 4, HEADS = 2, WIDTH = 3 };
+    static float values[N][TIME][HEADS * WIDTH], result[N][TIME][HEADS * WIDTH];
+    static float weights[3][HEADS * WIDTH][HEADS * WIDTH]; /* q and k are 0, v is the input */
+    muster_graph *g;
+    muster_function *f;
+    muster_expr *w[3];
+    static const char *const names[] = {"wq", "wk", "wv"};
+    for (int k = 0; k < HEADS * WIDTH; k++) weights[2][k][k] = 1;
+    for (int i = 0; i < N; i++)
+        for (int t = 0; t < TIME; t++)
+            for (int k = 0; k < HEADS * WIDTH; k++) values[i][t][k] = (float)(i + t * (k + 1));
+    check(muster_graph_create(rt, "attended", &g));
+    muster_expr *input = muster_graph_input(
+        g, "x", MUSTER_F32, MUSTER_SHAPE(MUSTER_ROWS, TIME, HEADS * WIDTH), MUSTER_SCATTER);
+    for (int i = 0; i < 3; i++)
+        w[i] = muster_graph_input(g, names[i], MUSTER_F32,
+                                  MUSTER_SHAPE(HEADS * WIDTH, HEADS * WIDTH), MUSTER_BROADCAST);
+    /* snippet: attended */
+    const int64_t split[] = {MUSTER_ROWS, TIME, HEADS, WIDTH};
+    const int64_t merged[] = {MUSTER_ROWS, TIME, HEADS * WIDTH};
+    muster_expr *heads[3]; /* q, k and v, each (rows, HEADS, TIME, WIDTH) */
+    for (int i = 0; i < 3; i++)
+        heads[i] =
+            muster_expr_transpose(muster_expr_reshape(muster_expr_matmul(input, w[i]), 4, split),
+                                  MUSTER_LIST(axes, 0, 2, 1, 3));
+    muster_expr *seen = muster_expr_attention(heads[0], heads[1], heads[2], NULL, 0, .causal = 1);
+    seen =
+        muster_expr_reshape(muster_expr_transpose(seen, MUSTER_LIST(axes, 0, 2, 1, 3)), 3, merged);
+    /* end of snippet */
+    (void)muster_graph_output(g, "seen", seen, MUSTER_AUTO);
+    check(muster_graph_compile(g, NULL, &f));
+    check(muster_graph_destroy(g));
+    const muster_tensor in[] = {muster_f32(values, N, TIME, HEADS * WIDTH),
+                                muster_f32(weights[0], HEADS * WIDTH, HEADS * WIDTH),
+                                muster_f32(weights[1], HEADS * WIDTH, HEADS * WIDTH),
+                                muster_f32(weights[2], HEADS * WIDTH, HEADS * WIDTH)};
+    const muster_tensor out = muster_f32(result, N, TIME, HEADS * WIDTH);
+    check(muster_function_call(f, in, 4, &out, 1, NULL));
+    for (int i = 0; i < N; i++)
+        for (int t = 0; t < TIME; t++)
+            for (int k = 0; k < HEADS * WIDTH; k++) {
+                const float expected = (float)i + 0.5f * (float)(t * (k + 1));
+                EXPECT(result[i][t][k] > expected - 1e-4f && result[i][t][k] < expected + 1e-4f);
+            }
 }
 
 static void dropped(muster_runtime *rt) {
@@ -497,6 +589,8 @@ int main(void) {
     sizes(rt);
     texts(rt);
     normalised(rt);
+    convolved(rt);
+    attended(rt);
     dropped(rt);
     wrong(rt);
     operators(rt);

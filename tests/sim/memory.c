@@ -82,7 +82,8 @@ void *sim_memory_mirage(const void *address) { return (char *)(uintptr_t)address
 void *sim_memory_anywhere(uint64_t address) { return alias_of(address); }
 
 uint64_t sim_memory_unalias(const void *alias) {
-    uint64_t address = (uint64_t)(uintptr_t)alias - alias_distance;
+    if (!range_start()) return 0; /* then the distance is there, too */
+    const uint64_t address = (uint64_t)(uintptr_t)alias - alias_distance;
     return sim_memory_is_device_range(address) ? address : 0;
 }
 
