@@ -42,7 +42,7 @@ muster_expr *muster_expr_result(muster_expr *expression, int32_t index) {
     mst_graph *graph = expression->graph;
     if (mst_node_is_error(expression) || index == 0) return expression;
     const muster_status status = mst_graph_check_open(graph, where);
-    const int32_t results = expression->op->results > 1 ? expression->op->results : 1;
+    const int32_t results = expression->op->results > 1 ? expression->op->results - expression->op->hidden_results : 1;
     if (status != MUSTER_OK) return graph->error;
     if (index < 0 || index >= results) {
         (void)mst_graph_fail(graph, MUSTER_OUT_OF_RANGE, "%s: index: expected 0 to %d, the results of %s, received %d", where,

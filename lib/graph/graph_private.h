@@ -292,8 +292,9 @@ struct mst_operator {
     mst_attribute_row attributes[MST_GRAPH_ATTRIBUTES + 1];
     uint32_t dtypes; /* of the operands that have the dtype of the first; 0: infer checks */
     uint32_t flags;
-    int32_t results;   /* 0: 1 */
-    uint32_t in_place; /* a mask of operands: result 0 may have the same memory */
+    int32_t results;        /* 0: 1 */
+    int32_t hidden_results; /* so many of the last results are for gradients: users get none of them */
+    uint32_t in_place;      /* a mask of operands: result 0 may have the same memory */
     /* How the node can compute its results in the distribution `result`: operands[] becomes what
      * each operand must be then. The same result may be made in several ways, numbered from 0 by
      * `way`; false: there is no such way. All results have this distribution, unless

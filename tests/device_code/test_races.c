@@ -213,14 +213,15 @@ static void attentions(muster_worker *w) {
     enum { FEW = GRID + 2, MANY = 259 };
     const mst_attention attention = {.scale = 0.01};
     muster_tensor few = floats(w, SHAPE(FEW, 17)), many = floats(w, SHAPE(MANY, 17)), y = empty(w, MUSTER_F32, SHAPE(FEW, 17)),
-                  lse = empty(w, MUSTER_F32, SHAPE(FEW)), d = empty(w, MUSTER_F32, SHAPE(FEW, 17));
-    mst_attention_tensors t = {.q = &few, .k = &many, .v = &many, .y = &y, .lse = &lse, .dy = &few, .dq = &d};
+                  lse = empty(w, MUSTER_F32, SHAPE(FEW)), rest = empty(w, MUSTER_F32, SHAPE(FEW)), d = empty(w, MUSTER_F32, SHAPE(FEW, 17));
+    mst_attention_tensors t = {.q = &few, .k = &many, .v = &many, .y = &y, .lse = &lse, .rest = &rest, .dy = &few, .dq = &d};
     assert_ok(mst_attention_forward(w, &attention, &t, "test"));
-    keep(w, y), keep(w, lse);
+    keep(w, y), keep(w, lse), keep(w, rest);
     assert_ok(mst_attention_gradient(w, &attention, &t, "test"));
     keep(w, d);
     muster_tensor of_many = floats(w, SHAPE(MANY)), dv = empty(w, MUSTER_F32, SHAPE(FEW, 17));
-    t = (mst_attention_tensors){.q = &many, .k = &few, .v = &few, .y = &many, .lse = &of_many, .dy = &many, .dk = &d, .dv = &dv};
+    t = (mst_attention_tensors){
+        .q = &many, .k = &few, .v = &few, .y = &many, .lse = &of_many, .rest = &of_many, .dy = &many, .dk = &d, .dv = &dv};
     assert_ok(mst_attention_gradient(w, &attention, &t, "test"));
     keep(w, d), keep(w, dv);
 }

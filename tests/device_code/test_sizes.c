@@ -865,11 +865,12 @@ static void test_attention(void **state) {
         assert_value(c.at[i], value_a(c.at[i]), y[c.at[i]]);
         assert_value(c.at[i], value_a(c.at[i]) * value_a(c.at[i]), lse[c.at[i]]);
     }
-    /* y and lse 0: then p is 1 */
+    /* y, lse and what it lost 0: then p is 1 */
     const float *zero = operand(2, 4, false);
     float *dk = operand(1, n * 4, true), *dv = operand(3, n * 4, true);
     attend_operand(&p, MST_ATTENTION_Y, zero, true);
     attend_operand(&p, MST_ATTENTION_LSE, zero, true);
+    attend_operand(&p, MST_ATTENTION_REST, zero, true);
     attend_operand(&p, MST_ATTENTION_DY, a, false);
     attend_operand(&p, MST_ATTENTION_DK, dk, false);
     attend_operand(&p, MST_ATTENTION_DV, dv, false);

@@ -80,6 +80,7 @@ static void values_and_gradients_are_those_of_the_formula(void **state) {
         {"attention(q, k, v, log(cast(greater(n, 0), f64)))",
          "where(greater(n, 0), q @ swapaxes(k, -1, -2) * 0.5773502691896258, log(n * 0))"},
         {"attention(q, k, v, n, causal=1)", "q @ swapaxes(k, -1, -2) * 0.5773502691896258 + n + c"},
+        {"attention(q, k, v, n - 1e30)", "q @ swapaxes(k, -1, -2) * 0.5773502691896258 + (n - 1e30)"}, /* all keys count the same */
     };
     static const int64_t counts[RESULTS] = {OF_Y, OF_LSE, OF_Q, OF_K, OF_V};
     static const int64_t shapes[RESULTS][4] = {{ROWS, HEADS, QUERIES, VALUES},
@@ -110,7 +111,7 @@ static void values_and_gradients_are_those_of_the_formula(void **state) {
                              v.out[RESULTS + r][e], v.out[r][e]);
         assert_ok(muster_function_destroy(function));
     }
-    assert_int_equal(compared, 6 * (OF_Y + OF_LSE + OF_Q + OF_K + OF_V));
+    assert_int_equal(compared, 7 * (OF_Y + OF_LSE + OF_Q + OF_K + OF_V));
 }
 
 /* ---- queries that see no key ---- */
@@ -228,6 +229,10 @@ static void wrong_programs_get_messages(void **state) {
     muster_graph *graph = open_graph(*state, MUSTER_F32, operands);
     assert_refused(muster_expr_apply(graph, "attention", operands, 3, ATTRIBUTES(NUMBER("scale", INFINITY)), "here", &made),
                    MUSTER_INVALID_ARGUMENT, "here: muster_expr_attention: scale: expected a finite number, received inf");
+    assert_ok(muster_graph_destroy(graph));
+    graph = open_graph(*state, MUSTER_F32, operands); /* the third result is for the gradient */
+    assert_int_equal(muster_expr_ndim(muster_expr_result(parse(graph, "attention(q, k, v)"), 2)), -1);
+    assert_non_null(strstr(muster_last_error(), "muster_expr_result: index: expected 0 to 1, the results of attention, received 2"));
     assert_ok(muster_graph_destroy(graph));
 }
 

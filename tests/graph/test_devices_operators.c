@@ -123,7 +123,7 @@ static void build(muster_graph *graph, muster_expr *const *x, int32_t count, con
     attributes_of(&with);
     muster_expr *y = apply(graph, row_now->operation, operands, operand, with.items);
     output_add(graph, 'y', 0, y);
-    for (int32_t r = 1; r < y->op->results; r++) output_add(graph, 'y', r, muster_expr_result(y, r));
+    for (int32_t r = 1; r < y->op->results - y->op->hidden_results; r++) output_add(graph, 'y', r, muster_expr_result(y, r));
     if (wanted && y->type.dtype == MUSTER_F64 && !mst_operator_find(row_now->operation)->no_gradient)
         gradients_add(graph, y, floats, wanted);
     for (int32_t id = 0; id < graph->graph->node_count; id++)

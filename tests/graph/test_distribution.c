@@ -434,7 +434,8 @@ static void expression_make(muster_graph *graph, const operator_row *row) {
         if (operands[count]->type.dtype == MUSTER_F64 && *row->shapes[count] != 'm') floats[wanted++] = operands[count];
     }
     muster_expr *y = apply(graph, row->operation, operands, count, row->attributes);
-    for (int32_t r = 1; r < y->op->results; r++) (void)muster_expr_result(y, r);
+    for (int32_t r = 1; r < y->op->results; r++)
+        (void)mst_apply(y->graph, MST_OPERATOR_result, &y, 1, (mst_graph_value[]){{.integer = r}}); /* hidden ones, too */
     if (!wanted || y->type.dtype != MUSTER_F64 || mst_operator_find(row->operation)->no_gradient) return;
     assert_ok(muster_gradient(APPLY(graph, "sum", APPLY(graph, "multiply", y, APPLY(graph, "cos", y))), floats, wanted, gradients));
     if (!row->second) return;

@@ -1,6 +1,6 @@
 /* Attention and its gradient against the plain formula in f64: random shapes, one tile and several,
- * any layout, all dtypes, masks, queries that see nothing; on CPU cores with BLAS and without, and
- * by the kernels. Memory does not grow with the number of scores. */
+ * any layout, all dtypes, masks, queries that see nothing, large finite masks; on CPU cores with
+ * BLAS and without, and by the kernels. Memory does not grow with the number of scores. */
 #include "attention/attention_impl.h"
 #include "base_check.h"
 #include "base_machine.h"
@@ -10,16 +10,18 @@
 #include "op_impl.h"
 #include "ops_fixture.h"
 
+#include <float.h>
 #include <math.h>
 
-enum { Q, K, V, MASK, Y, LSE, DY, DQ, DK, DV, OPERANDS, SCORES = 1 << 18 };
-static const char *const names[OPERANDS] = {"q", "k", "v", "mask", "y", "lse", "dy", "dq", "dk", "dv"};
+enum { Q, K, V, MASK, Y, LSE, REST, DY, DQ, DK, DV, OPERANDS, SCORES = 1 << 18 };
+static const char *const names[OPERANDS] = {"q", "k", "v", "mask", "y", "lse", "rest", "dy", "dq", "dk", "dv"};
 
 /* ---- cases ---- */
 
 typedef struct attention_case {
     mst_attention attention;
     bool masked, exact; /* exact: scores are whole multiples of a power of 2 */
+    double large;       /* the mask of all keys of every second query; 0: -inf hides keys */
     int32_t stack;      /* axes before the matrices */
     int64_t count, queries, keys, width, values;
     int64_t shapes[OPERANDS][MUSTER_MAX_DIMS];
@@ -27,14 +29,18 @@ typedef struct attention_case {
 } attention_case;
 
 static int32_t cases, hidden;
-static int32_t both; /* cases of several tiles of queries and of keys; every second one is causal */
+static int64_t compared; /* elements */
+static int32_t both;     /* cases of several tiles of queries and of keys; every second one is causal */
+
+/* Has the operand one number for each query? */
+static bool is_of_queries(int32_t operand) { return operand == LSE || operand == REST; }
 
 static int64_t between(int64_t low, int64_t high) { return low + ops_random(high - low + 1); }
 
 static void set_shape(attention_case *c, int32_t operand, int64_t rows, int64_t columns) {
-    c->ndim[operand] = c->stack + (operand == LSE ? 1 : 2);
+    c->ndim[operand] = c->stack + (is_of_queries(operand) ? 1 : 2);
     c->shapes[operand][c->stack] = rows;
-    if (operand != LSE) c->shapes[operand][c->stack + 1] = columns;
+    if (!is_of_queries(operand)) c->shapes[operand][c->stack + 1] = columns;
 }
 
 /* The stack and the sizes are set. */
@@ -47,7 +53,7 @@ static void finish_case(attention_case *c, const int64_t *stack) {
     set_shape(c, K, c->keys, c->width), set_shape(c, DK, c->keys, c->width);
     set_shape(c, V, c->keys, c->values), set_shape(c, DV, c->keys, c->values);
     set_shape(c, Y, c->queries, c->values), set_shape(c, DY, c->queries, c->values);
-    set_shape(c, LSE, c->queries, 0), set_shape(c, MASK, c->queries, c->keys);
+    set_shape(c, LSE, c->queries, 0), set_shape(c, REST, c->queries, 0), set_shape(c, MASK, c->queries, c->keys);
     /* a mask repeats some axes, and lacks some of the first */
     const int32_t missing = (int32_t)ops_random(c->stack + 1);
     c->ndim[MASK] -= missing;
@@ -90,9 +96,9 @@ static int64_t storage_of(const attention_case *c, int32_t operand) {
 
 /* ---- operands ---- */
 
-static bool is_result(int32_t operand) { return operand == Y || operand == LSE || operand >= DQ; }
+static bool is_result(int32_t operand) { return operand == Y || is_of_queries(operand) || operand >= DQ; }
 
-static muster_dtype dtype_of(muster_dtype dtype, int32_t operand) { return operand == LSE ? mst_dtype_compute(dtype) : dtype; }
+static muster_dtype dtype_of(muster_dtype dtype, int32_t operand) { return is_of_queries(operand) ? mst_dtype_compute(dtype) : dtype; }
 
 /* Rows behind each other, columns behind each other, or, if there are few elements, anything. */
 static ops_pair operand_of(muster_worker *w, muster_dtype dtype, const attention_case *c, int32_t operand) {
@@ -125,12 +131,22 @@ static void hide_keys(muster_worker *w, const attention_case *c, ops_pair *mask)
     ops_send(w, mask);
 }
 
+/* All keys of every second query have the large mask, of the others some. */
+static void mask_queries(muster_worker *w, const attention_case *c, ops_pair *mask) {
+    int64_t index[MUSTER_MAX_DIMS] = {0};
+    do
+        if (index[c->ndim[MASK] - 2] % 2 == 0 || ops_random(4) == 0) set_element(mask, index, c->large);
+    while (ops_next(c->ndim[MASK], c->shapes[MASK], index));
+    ops_send(w, mask);
+}
+
 /* ---- the oracle: matrices of scores; what bounds the error of a sum: the sum of the sizes ---- */
 
 typedef struct numbers {
     double of[OPERANDS][OPS_STORAGE], size[OPERANDS][OPS_STORAGE];
     double mask[SCORES], p[SCORES];
-    double spread; /* the largest size of a score */
+    double spread; /* the largest size of a score, but for the mask */
+    double apart;  /* how far scores with an exponential that is not 0 are below the largest of their query */
 } numbers;
 
 static void read_operand(const attention_case *c, const ops_pair *pair, int32_t operand, double *values) {
@@ -147,8 +163,9 @@ static void read_operand(const attention_case *c, const ops_pair *pair, int32_t 
 
 static double scale_of(const attention_case *c) { return c->attention.scale != 0 ? c->attention.scale : 1 / sqrt((double)c->width); }
 
-/* Row i of the matrix n of p, and its lse. */
-static double softmax_row(const attention_case *c, numbers *o, int64_t n, int64_t i) {
+/* Row i of the matrix n of p, and its lse. Adding a large mask rounds a score that was exact. */
+static double softmax_row(const attention_case *c, numbers *o, muster_dtype dtype, int64_t n, int64_t i) {
+    const double least = dtype == MUSTER_F64 ? 708 : 87;
     double *p = o->p + (n * c->queries + i) * c->keys, top = -INFINITY, sum = 0;
     for (int64_t j = 0; j < c->keys; j++) {
         double s = 0, size = 0;
@@ -162,9 +179,12 @@ static double softmax_row(const attention_case *c, numbers *o, int64_t n, int64_
             s *= scale_of(c), size *= fabs(scale_of(c));
         o->spread = fmax(o->spread, size);
         if (c->masked) s += o->mask[(n * c->queries + i) * c->keys + j];
+        if (c->exact && dtype != MUSTER_F64) s = (double)(float)s;
         p[j] = c->attention.causal && j > i ? -INFINITY : s;
         top = fmax(top, p[j]);
     }
+    for (int64_t j = 0; j < c->keys; j++)
+        if (top - p[j] <= least) o->apart = fmax(o->apart, top - p[j]);
     for (int64_t j = 0; j < c->keys; j++) p[j] = top > -INFINITY ? exp(p[j] - top) : 0, sum += p[j];
     for (int64_t j = 0; j < c->keys; j++) p[j] = sum > 0 ? p[j] / sum : 0;
     return sum > 0 ? top + log(sum) : -INFINITY;
@@ -200,15 +220,15 @@ static void oracle_row(const attention_case *c, numbers *o, int64_t n, int64_t i
     }
 }
 
-static void oracle(const attention_case *c, numbers *o) {
+static void oracle(const attention_case *c, numbers *o, muster_dtype dtype) {
     const int32_t results[] = {Y, DQ, DK, DV};
     assert_true(c->count * c->queries * c->keys <= SCORES && c->keys <= 1024);
-    o->spread = 0;
+    o->spread = o->apart = 0;
     for (int32_t r = 0; r < 4; r++)
         for (int64_t i = 0; i < storage_of(c, results[r]); i++) o->of[results[r]][i] = o->size[results[r]][i] = 0;
     for (int64_t n = 0; n < c->count; n++)
         for (int64_t i = 0; i < c->queries; i++) {
-            o->of[LSE][n * c->queries + i] = softmax_row(c, o, n, i);
+            o->of[LSE][n * c->queries + i] = softmax_row(c, o, dtype, n, i);
             o->size[LSE][n * c->queries + i] = 1;
             oracle_row(c, o, n, i);
         }
@@ -217,12 +237,13 @@ static void oracle(const attention_case *c, numbers *o) {
 /* ---- one case ---- */
 
 /* The unit of rounding. Halves are computed in f32; y, which the gradient reads, is rounded. Scores
- * that are not exact, and the lse that the gradient reads, are off by a part of their size. */
+ * that are not exact are off by a part of their size; the exponent of p in the gradient by a part
+ * of its own size, however large the scores are. */
 static double limit_of(const attention_case *c, const numbers *o, muster_dtype dtype, int32_t operand, int64_t i) {
     const double unit = dtype == MUSTER_F64 ? 0x1p-53 : dtype == MUSTER_F32 ? 0x1p-24 : dtype == MUSTER_F16 ? 0x1p-11 : 0x1p-8;
     const double single = dtype == MUSTER_F64 ? 0x1p-53 : 0x1p-24;
     const double grown = 8 + 0.25 * (double)(c->keys + c->queries > 64 ? 64 : c->keys + c->queries);
-    const double spread = operand >= DQ || !c->exact ? 8 + o->spread + 16 : 1;
+    const double spread = !c->exact ? 8 + o->spread + 16 : operand >= DQ ? 8 + o->apart : 1;
     if (operand == LSE) return 4 * single * (8 + o->spread) + 4 * single * fabs(o->of[LSE][i]);
     const double tiny = dtype == MUSTER_F16 ? 0x1p-24 : 1e-37;
     return (unit * 2 + grown * single * spread) * o->size[operand][i] + tiny;
@@ -233,6 +254,7 @@ static void assert_result(const attention_case *c, const numbers *o, muster_dtyp
     if (storage_of(c, operand)) do {
             const double received = ops_element(pair->host, c->ndim[operand], index), expected = o->of[operand][i];
             const double limit = limit_of(c, o, dtype, operand, i++);
+            compared++;
             if (received == expected || fabs(received - expected) <= limit) continue;
             fail_msg("%s, %s%s%s, %lld queries, %lld keys, element %lld: expected %.17g, received %.17g, limit %g", names[operand],
                      muster_dtype_name(dtype), c->attention.causal ? ", causal" : "", c->masked ? ", masked" : "", (long long)c->queries,
@@ -247,14 +269,14 @@ static void run_case(muster_worker *worker, const attention_case *c, muster_dtyp
     const int64_t mark = muster_worker_scratch_mark(worker);
     for (int32_t i = 0; i < OPERANDS; i++) {
         pairs[i] = operand_of(worker, dtype, c, i);
-        if (i == MASK) hide_keys(worker, c, &pairs[i]);
+        if (i == MASK) (c->large != 0 ? mask_queries : hide_keys)(worker, c, &pairs[i]);
         if (i == Q || i == K || i == V || i == DY) read_operand(c, &pairs[i], i, o.of[i]);
         if (i == MASK && c->masked) read_operand(c, &pairs[i], i, o.mask);
     }
-    oracle(c, &o);
+    oracle(c, &o, dtype);
     mst_attention_tensors t = {.q = &pairs[Q].device, .k = &pairs[K].device, .v = &pairs[V].device, .y = &pairs[Y].device};
     t.mask = c->masked ? &pairs[MASK].device : NULL;
-    t.lse = &pairs[LSE].device;
+    t.lse = &pairs[LSE].device, t.rest = &pairs[REST].device;
     assert_ok(mst_attention_forward(worker, &c->attention, &t, "test"));
     t.dy = &pairs[DY].device;
     t.dq = left_out == DQ ? NULL : &pairs[DQ].device;
@@ -262,7 +284,7 @@ static void run_case(muster_worker *worker, const attention_case *c, muster_dtyp
     t.dv = left_out == DV ? NULL : &pairs[DV].device;
     assert_ok(mst_attention_gradient(worker, &c->attention, &t, "test"));
     for (int32_t i = 0; i < OPERANDS; i++) {
-        if (!is_result(i) || i == left_out) continue;
+        if (!is_result(i) || i == REST || i == left_out) continue; /* the gradients show what is lost without `rest` */
         ops_fetch(worker, &pairs[i]);
         assert_result(c, &o, dtype, i, &pairs[i]);
     }
@@ -317,6 +339,28 @@ static muster_status extreme_body(muster_worker *worker, void *unused) {
     return MUSTER_OK;
 }
 
+/* A mask so large that the logarithm of the sum is lost in that of -1e9 and 4 exponentials. */
+static muster_status large_masks_body(muster_worker *worker, void *unused) {
+    static const struct {
+        muster_dtype dtype;
+        double mask;
+    } masks[] = {{MUSTER_F32, -1e9},  {MUSTER_F32, -FLT_MAX}, {MUSTER_F32, -1e4},  {MUSTER_F64, -1e9},   {MUSTER_F64, -1e30},
+                 {MUSTER_F64, -1e18}, {MUSTER_F16, -65504},   {MUSTER_BF16, -1e9}, {MUSTER_BF16, -3e38}, {MUSTER_F64, -DBL_MAX}};
+    static const int64_t keys[] = {4, 7, 300};
+    (void)unused;
+    for (size_t i = 0; i < sizeof masks / sizeof *masks; i++)
+        for (int32_t k = 0; k < 3; k++, cases++) {
+            attention_case c = {.stack = 1, .queries = 9, .keys = keys[k], .width = 4, .values = 5, .large = masks[i].mask};
+            finish_case(&c, (const int64_t[]){2});
+            set_shape(&c, MASK, c.queries, c.keys);
+            c.ndim[MASK] = 3, c.shapes[MASK][0] = 1;
+            c.attention.scale = 0.0625;
+            c.exact = c.masked = true;
+            run_case(worker, &c, masks[i].dtype, OPERANDS);
+        }
+    return MUSTER_OK;
+}
+
 static void run_everywhere(mst_task body) {
     static const char *const backends[] = {"host", "discrete"};
     for (int b = ops_first_backend(); b < 2; b++) {
@@ -358,6 +402,14 @@ static void extreme_scores_do_not_overflow(void **state) {
     assert_int_equal(cases, 16 * places_to_run());
 }
 
+static void large_finite_masks_leave_the_gradients_right(void **state) {
+    (void)state;
+    cases = 0, compared = 0;
+    run_everywhere(large_masks_body);
+    assert_int_equal(cases, 10 * 3 * places_to_run());
+    assert_int_equal(compared, 10 * 2 * (3 * 9 * (5 + 1 + 4) + (4 + 7 + 300) * (4 + 5)) * places_to_run());
+}
+
 /* ---- memory ---- */
 
 enum { FEW = 512, MANY = 4096, WIDTH = 8 };
@@ -369,13 +421,13 @@ static int64_t scratch_held(const muster_worker *worker) {
 }
 
 static void use_memory(muster_worker *worker, int64_t rows, bool gradient) {
-    static float memory[3][MANY * WIDTH], results[4][MANY * WIDTH];
+    static float memory[3][MANY * WIDTH], results[5][MANY * WIDTH];
     const int64_t shape[] = {rows, WIDTH};
     const mst_attention attention = {.causal = false};
-    muster_tensor in[3], out[4];
+    muster_tensor in[3], out[5];
     for (int32_t i = 0; i < 3; i++) in[i] = muster_tensor_make(MUSTER_F32, memory[i], 2, shape);
-    for (int32_t i = 0; i < 4; i++) out[i] = muster_tensor_make(MUSTER_F32, results[i], i == 3 ? 1 : 2, shape);
-    mst_attention_tensors t = {.q = &in[0], .k = &in[1], .v = &in[2], .y = &in[0], .lse = &out[3], .dy = &in[1]};
+    for (int32_t i = 0; i < 5; i++) out[i] = muster_tensor_make(MUSTER_F32, results[i], i >= 3 ? 1 : 2, shape);
+    mst_attention_tensors t = {.q = &in[0], .k = &in[1], .v = &in[2], .y = &in[0], .lse = &out[3], .rest = &out[4], .dy = &in[1]};
     t.dq = &out[0], t.dk = &out[1], t.dv = &out[2];
     if (gradient) {
         assert_ok(mst_attention_gradient(worker, &attention, &t, "test"));
@@ -415,16 +467,16 @@ static muster_status refuse_body(muster_worker *worker, void *unused) {
     (void)unused;
     for (int32_t i = 0; i < OPERANDS; i++) right[i] = muster_worker_scratch(worker, MUSTER_F32, 3, (const int64_t[]){2, 3, 4});
     right[K].shape[1] = right[V].shape[1] = right[DK].shape[1] = right[DV].shape[1] = right[MASK].shape[2] = 2;
-    right[LSE].ndim = 2;
-#define REFUSED(operand, change, status, message)                                                                            \
-    do {                                                                                                                     \
-        muster_tensor t[OPERANDS];                                                                                           \
-        memcpy(t, right, sizeof t);                                                                                          \
-        muster_tensor *wrong = &t[operand];                                                                                  \
-        change;                                                                                                              \
-        const mst_attention_tensors given = {&t[Q], &t[K], &t[V], &t[MASK], &t[Y], &t[LSE], &t[DY], &t[DQ], &t[DK], &t[DV]}; \
-        assert_refused(mst_attention_gradient(worker, &attention, &given, "here"), status, message);                         \
-        refused++;                                                                                                           \
+    right[LSE].ndim = right[REST].ndim = 2;
+#define REFUSED(operand, change, status, message)                                                                                      \
+    do {                                                                                                                               \
+        muster_tensor t[OPERANDS];                                                                                                     \
+        memcpy(t, right, sizeof t);                                                                                                    \
+        muster_tensor *wrong = &t[operand];                                                                                            \
+        change;                                                                                                                        \
+        const mst_attention_tensors given = {&t[Q], &t[K], &t[V], &t[MASK], &t[Y], &t[LSE], &t[REST], &t[DY], &t[DQ], &t[DK], &t[DV]}; \
+        assert_refused(mst_attention_gradient(worker, &attention, &given, "here"), status, message);                                   \
+        refused++;                                                                                                                     \
     } while (0)
     REFUSED(Q, wrong->dtype = MUSTER_I32, MUSTER_UNSUPPORTED, "here: q: expected f16, bf16, f32 or f64, received i32");
     REFUSED(Q, wrong->ndim = 1, MUSTER_SHAPE_MISMATCH, "here: q: expected 2 dimensions or more, received shape (2,)");
@@ -438,11 +490,13 @@ static muster_status refuse_body(muster_worker *worker, void *unused) {
     REFUSED(Y, wrong->shape[1] = 2, MUSTER_SHAPE_MISMATCH, "here: y: expected shape (2, 3, 4), received (2, 2, 4)");
     REFUSED(LSE, wrong->dtype = MUSTER_F64, MUSTER_UNSUPPORTED, "here: lse: expected f32, received f64");
     REFUSED(LSE, wrong->ndim = 1, MUSTER_SHAPE_MISMATCH, "here: lse: expected shape (2, 3), received (2,)");
+    REFUSED(REST, wrong->dtype = MUSTER_F64, MUSTER_UNSUPPORTED, "here: rest: expected f32, received f64");
+    REFUSED(REST, wrong->shape[1] = 2, MUSTER_SHAPE_MISMATCH, "here: rest: expected shape (2, 3), received (2, 2)");
     REFUSED(DY, wrong->shape[2] = 3, MUSTER_SHAPE_MISMATCH, "here: dy: expected shape (2, 3, 4), received (2, 3, 3)");
     REFUSED(DQ, wrong->shape[2] = 3, MUSTER_SHAPE_MISMATCH, "here: dq: expected shape (2, 3, 4), received (2, 3, 3)");
     REFUSED(DK, wrong->shape[1] = 3, MUSTER_SHAPE_MISMATCH, "here: dk: expected shape (2, 2, 4), received (2, 3, 4)");
     REFUSED(DV, wrong->shape[1] = 3, MUSTER_SHAPE_MISMATCH, "here: dv: expected shape (2, 2, 4), received (2, 3, 4)");
-    assert_int_equal(refused, 15);
+    assert_int_equal(refused, 17);
     return MUSTER_OK;
 }
 
@@ -458,9 +512,9 @@ static int add_code(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(small_shapes_agree_with_the_formula), cmocka_unit_test(shapes_of_several_tiles_agree_with_the_formula),
-        cmocka_unit_test(extreme_scores_do_not_overflow),      cmocka_unit_test(memory_does_not_grow_with_the_scores),
-        cmocka_unit_test(wrong_operands_are_refused),
+        cmocka_unit_test(small_shapes_agree_with_the_formula),  cmocka_unit_test(shapes_of_several_tiles_agree_with_the_formula),
+        cmocka_unit_test(extreme_scores_do_not_overflow),       cmocka_unit_test(large_finite_masks_leave_the_gradients_right),
+        cmocka_unit_test(memory_does_not_grow_with_the_scores), cmocka_unit_test(wrong_operands_are_refused),
     };
     return cmocka_run_group_tests(tests, add_code, NULL);
 }

@@ -3,9 +3,11 @@
 #include "attention/attention_impl.h"
 #include "operators_private.h"
 
-enum { SCALE, CAUSAL };                                           /* attributes */
-enum { Q, K, V, MASK, OPERANDS };                                 /* operands of attention */
-enum { RESULT = 3, LSE, CHANGE, GRADIENT_MASK, BEFORE_MASK = 6 }; /* operands of the gradient after q, k, v */
+enum { SCALE, CAUSAL };           /* attributes */
+enum { Q, K, V, MASK, OPERANDS }; /* operands of attention */
+/* Operands of the gradient after q, k, v. Up to REST they are the results of attention, in this
+ * order; users get y and lse. */
+enum { RESULT = 3, LSE, REST, CHANGE, GRADIENT_MASK, BEFORE_MASK = 7 };
 
 /* ---- shapes ---- */
 
@@ -60,6 +62,7 @@ static muster_status infer_attention(mst_draft *draft) {
     y->dims[last] = draft->inputs[V]->type.dims[last];
     lse->ndim = last;
     lse->dtype = mst_dtype_compute(dtype);
+    draft->types[REST - RESULT] = *lse;
     return MUSTER_OK;
 }
 
@@ -79,7 +82,9 @@ static void gradient_attention(mst_gradients *gradients, muster_expr *node, must
                             "its mask has none: it would need the matrix of scores (stop_gradient(mask) where none is wanted)");
         return;
     }
-    muster_expr *operands[] = {in[Q], in[K], in[V], node, muster_expr_result(node, 1), dy, masked ? in[MASK] : NULL};
+    muster_expr *lse = muster_expr_result(node, LSE - RESULT);
+    muster_expr *rest = mst_apply(node->graph, MST_OPERATOR_result, &node, 1, (mst_graph_value[]){{.integer = REST - RESULT}});
+    muster_expr *operands[] = {in[Q], in[K], in[V], node, lse, rest, dy, masked ? in[MASK] : NULL};
     muster_expr *made =
         mst_apply(node->graph, MST_OPERATOR_attention_gradient, operands, masked ? BEFORE_MASK + 1 : BEFORE_MASK, node->values);
     if (mst_node_is_error(made)) return;
@@ -95,12 +100,15 @@ static mst_attention attention_of(const muster_expr *node) {
 
 static muster_status run_attention(muster_worker *worker, const mst_step_run *run) {
     const mst_attention attention = attention_of(run->node);
-    const mst_attention_tensors tensors = {.q = run->in[Q],
-                                           .k = run->in[K],
-                                           .v = run->in[V],
-                                           .mask = run->node->input_count > MASK ? run->in[MASK] : NULL,
-                                           .y = run->out[0],
-                                           .lse = run->out[1]};
+    const mst_attention_tensors tensors = {
+        .q = run->in[Q],
+        .k = run->in[K],
+        .v = run->in[V],
+        .mask = run->node->input_count > MASK ? run->in[MASK] : NULL,
+        .y = run->out[0],
+        .lse = run->out[LSE - RESULT],
+        .rest = run->out[REST - RESULT]
+    };
     return mst_attention_forward(worker, &attention, &tensors, "muster_expr_attention");
 }
 
@@ -113,6 +121,7 @@ static muster_status run_gradient(muster_worker *worker, const mst_step_run *run
         .mask = run->node->input_count > GRADIENT_MASK ? run->in[GRADIENT_MASK] : NULL,
         .y = run->in[RESULT],
         .lse = run->in[LSE],
+        .rest = run->in[REST],
         .dy = run->in[CHANGE],
         .dq = run->out[Q],
         .dk = run->out[K],
@@ -148,7 +157,7 @@ static bool distribute_attention(const muster_expr *node, mst_distribution resul
 static bool distribute_gradient(const muster_expr *node, mst_distribution result, int32_t way, mst_distribution *operands) {
     if (result.kind == MST_PARTIAL) return way == 0 && mst_distribute_scaled(node, result, CHANGE, operands);
     if (result.axis >= node->type.ndim - 2 || !mst_distribute_elementwise(node, result, way, operands)) return false;
-    operands[LSE] = result; /* which lacks the last axis */
+    operands[LSE] = operands[REST] = result; /* which lack the last axis */
     return true;
 }
 
@@ -166,7 +175,8 @@ const mst_operator mst_operator_attention = {
     .optional = 1,
     .attributes = {ATTRIBUTES},
     .dtypes = MST_FLOAT_DTYPES,
-    .results = 2,
+    .results = 3,
+    .hidden_results = 1, /* what the logarithm of the sum has lost to rounding */
     .infer = infer_attention,
     .distribute = distribute_attention,
     .operations = operations_attention,
@@ -175,7 +185,7 @@ const mst_operator mst_operator_attention = {
 
 const mst_operator mst_operator_attention_gradient = {
     MST_ANY_OPERATOR(attention_gradient, "the gradients of attention by q, and as results 1 and 2 by k and v"),
-    .operands = {"q", "k", "v", "y", "lse", "dy", "mask"},
+    .operands = {"q", "k", "v", "y", "lse", "rest", "dy", "mask"},
     .optional = 1,
     .attributes = {ATTRIBUTES},
     .dtypes = MST_FLOAT_DTYPES,

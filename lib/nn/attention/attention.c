@@ -5,7 +5,7 @@
 
 #include <math.h>
 
-static const char *const names[MST_ATTENTION_OPERANDS] = {"q", "k", "v", "mask", "y", "lse", "dy", "dq", "dk", "dv"};
+static const char *const names[MST_ATTENTION_OPERANDS] = {"q", "k", "v", "mask", "y", "lse", "rest", "dy", "dq", "dk", "dv"};
 
 typedef struct operands {
     const muster_tensor *at[MST_ATTENTION_OPERANDS]; /* NULL: there is none, or it is not wanted */
@@ -15,8 +15,9 @@ typedef struct operands {
 static const muster_tensor *given(const muster_tensor *tensor) { return tensor && tensor->dtype != MUSTER_DTYPE_NONE ? tensor : NULL; }
 
 static operands operands_of(const mst_attention_tensors *t, bool gradient) {
-    return (operands){.at = {t->q, t->k, t->v, given(t->mask), t->y, gradient ? t->lse : given(t->lse), gradient ? t->dy : NULL,
-                             gradient ? given(t->dq) : NULL, gradient ? given(t->dk) : NULL, gradient ? given(t->dv) : NULL}};
+    const muster_tensor *lse = gradient ? t->lse : given(t->lse), *rest = gradient ? t->rest : given(t->rest);
+    return (operands){.at = {t->q, t->k, t->v, given(t->mask), t->y, lse, rest, gradient ? t->dy : NULL, gradient ? given(t->dq) : NULL,
+                             gradient ? given(t->dk) : NULL, gradient ? given(t->dv) : NULL}};
 }
 
 /* ---- checks ---- */
@@ -29,7 +30,7 @@ static muster_status check_shape(const operands *o, int32_t operand, int64_t row
     for (int32_t d = 0; d < q->ndim - 2; d++) shape[d] = q->shape[d];
     shape[q->ndim - 2] = rows;
     shape[q->ndim - 1] = columns;
-    return mst_op_shape(where, names[operand], o->at[operand], operand == MST_ATTENTION_LSE ? q->ndim - 1 : q->ndim, shape);
+    return mst_op_shape(where, names[operand], o->at[operand], MST_ATTENTION_OF_QUERIES(operand) ? q->ndim - 1 : q->ndim, shape);
 }
 
 static muster_status check_dtypes(const muster_worker *worker, const operands *o, const char *where) {
@@ -39,7 +40,7 @@ static muster_status check_dtypes(const muster_worker *worker, const operands *o
         if (!t) continue;
         MUSTER_TRY(mst_op_check(worker, t, where, names[i]));
         if (i == MST_ATTENTION_Q) MUSTER_TRY(mst_op_float_dtype(where, names[i], t->dtype));
-        if (i != MST_ATTENTION_LSE) {
+        if (!MST_ATTENTION_OF_QUERIES(i)) {
             MUSTER_TRY(mst_op_same_dtype(where, names[i], t->dtype, "q", dtype));
         } else if (t->dtype != mst_dtype_compute(dtype)) {
             return mst_op_refuse_dtype(where, names[i], mst_dtype_compute(dtype) == MUSTER_F64 ? "f64" : "f32", t->dtype);
@@ -64,6 +65,7 @@ static muster_status check_operands(const muster_worker *worker, operands *o, co
     MUSTER_TRY(check_shape(o, MST_ATTENTION_Y, queries, values, where));
     MUSTER_TRY(check_shape(o, MST_ATTENTION_DY, queries, values, where));
     MUSTER_TRY(check_shape(o, MST_ATTENTION_LSE, queries, 0, where));
+    MUSTER_TRY(check_shape(o, MST_ATTENTION_REST, queries, 0, where));
     MUSTER_TRY(check_shape(o, MST_ATTENTION_DQ, queries, width, where));
     MUSTER_TRY(check_shape(o, MST_ATTENTION_DK, keys, width, where));
     MUSTER_TRY(check_shape(o, MST_ATTENTION_DV, keys, values, where));
@@ -77,7 +79,7 @@ static muster_status check_operands(const muster_worker *worker, operands *o, co
 
 static void parameters_operand(mst_attention_operand *to, const operands *o, int32_t operand) {
     const muster_tensor *t = o->at[operand];
-    const int32_t matrix = operand == MST_ATTENTION_LSE ? 1 : 2, ndim = o->scores.ndim - 2 + matrix;
+    const int32_t matrix = MST_ATTENTION_OF_QUERIES(operand) ? 1 : 2, ndim = o->scores.ndim - 2 + matrix;
     if (!t) return;
     int64_t strides[MUSTER_MAX_DIMS] = {0}; /* of all axes; 0: repeated */
     for (int32_t d = 0; d < t->ndim; d++) {

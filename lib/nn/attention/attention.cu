@@ -51,7 +51,7 @@ template <typename D> struct attention_matrix {
             const int64_t above = mst_quotient(i, p.stack[d]), index = i - above * p.stack[d];
             i = above;
             for (int k = 0; k < MST_ATTENTION_OPERANDS; k++) {
-                const int64_t size = k == MST_ATTENTION_LSE ? sizeof(C) : sizeof(T);
+                const int64_t size = MST_ATTENTION_OF_QUERIES(k) ? sizeof(C) : sizeof(T);
                 if (at[k]) at[k] += index * p.operands[k].stack[d] * size;
             }
         }
@@ -64,7 +64,7 @@ template <typename D> struct attention_matrix {
         const mst_attention_operand &o = p.operands[operand];
         ((T *)at[operand])[row * o.row + column * o.column] = D::store(value);
     }
-    inline C *lse(int64_t i) const { return (C *)at[MST_ATTENTION_LSE] + i * p.operands[MST_ATTENTION_LSE].row; }
+    inline C *of_query(int operand, int64_t i) const { return (C *)at[operand] + i * p.operands[operand].row; }
     /* Query i sees so many keys, and key j is seen from this query on. */
     inline int64_t seen(int64_t i) const { return p.causal && i + 1 < p.keys ? i + 1 : p.keys; }
     inline int64_t first(int64_t j) const { return !p.causal ? 0 : j < p.queries ? j : p.queries; }
@@ -74,9 +74,11 @@ template <typename D> struct attention_matrix {
         sum *= (C)p.scale;
         return at[MST_ATTENTION_MASK] ? sum + get(MST_ATTENTION_MASK, i, j) : sum;
     }
-    /* No p is larger than 1, whatever a score has lost to rounding. */
+    /* lse alone does not do: at a score of -1e9 it has no place for log(sum). No p is larger than
+     * 1, whatever a score has lost to rounding. */
     inline C weight(int64_t i, int64_t j) const {
-        const C lse_of_row = *lse(i), x = score(i, j) - (lse_of_row == (C)(-1.0 / 0.0) ? (C)0 : lse_of_row);
+        const C lse = *of_query(MST_ATTENTION_LSE, i);
+        const C x = (score(i, j) - (lse == (C)(-1.0 / 0.0) ? (C)0 : lse)) - *of_query(MST_ATTENTION_REST, i);
         return attention_exp(x > 0 ? (C)0 : x);
     }
     /* p (dp - sum(p dp)): the gradient of the score, but for the scale. */
@@ -136,7 +138,11 @@ template <typename D> static inline void attention_forward(const mst_attention_p
                 m.put(MST_ATTENTION_Y, i, column + c, part.sum == 0 ? (C)0 : part.y.sum[c] / part.sum);
             }
             MST_ONE {
-                if (column == 0 && m.at[MST_ATTENTION_LSE]) *m.lse(i) = (C)((double)part.top + log((double)part.sum));
+                const double top = (double)part.top, more = log((double)part.sum);
+                const C lse = (C)(top + more);
+                if (column == 0 && m.at[MST_ATTENTION_LSE]) *m.of_query(MST_ATTENTION_LSE, i) = lse;
+                if (column == 0 && m.at[MST_ATTENTION_REST])
+                    *m.of_query(MST_ATTENTION_REST, i) = part.sum == 0 ? (C)0 : (C)(top - (double)lse + more);
             }
         }
     }

@@ -15,18 +15,19 @@ typedef struct mst_attention {
     bool causal;  /* query i sees the keys up to i, wherever the keys end */
 } mst_attention;
 
-/* All but lse have one dtype: f16, bf16, f32 or f64. NULL or "no tensor": there is no mask; the
- * result is not wanted. mask broadcasts to (..., n, m); -inf hides a key. A query that sees no key
- * has y = 0, and gives no gradients. A result overlaps no operand. */
+/* All but lse and rest have one dtype: f16, bf16, f32 or f64. NULL or "no tensor": there is no
+ * mask; the result is not wanted. mask broadcasts to (..., n, m); -inf hides a key. A query that
+ * sees no key has y = 0, and gives no gradients. A result overlaps no operand. */
 typedef struct mst_attention_tensors {
     const muster_tensor *q, *k, *v, *mask;
     const muster_tensor *y;
-    const muster_tensor *lse; /* (..., n), f32 or f64: the logarithm of the sum of the exponentials of the scores; -inf: no key */
-    const muster_tensor *dy;  /* the gradient of y */
+    const muster_tensor *lse;  /* (..., n), f32 or f64: the logarithm of the sum of the exponentials of the scores; -inf: no key */
+    const muster_tensor *rest; /* as lse: what lse has lost to rounding; 0: no key */
+    const muster_tensor *dy;   /* the gradient of y */
     const muster_tensor *dq, *dk, *dv;
 } mst_attention_tensors;
 
-/* Writes y and lse. Messages begin with `where`. Errors: DTYPE_MISMATCH, UNSUPPORTED,
+/* Writes y, lse and rest. Messages begin with `where`. Errors: DTYPE_MISMATCH, UNSUPPORTED,
  * SHAPE_MISMATCH, OUT_OF_MEMORY, those of the worker's device. */
 muster_status mst_attention_forward(muster_worker *worker, const mst_attention *attention, const mst_attention_tensors *tensors,
                                     const char *where);

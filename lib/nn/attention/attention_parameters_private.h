@@ -12,12 +12,15 @@ enum {
     MST_ATTENTION_MASK,
     MST_ATTENTION_Y,
     MST_ATTENTION_LSE,
+    MST_ATTENTION_REST,
     MST_ATTENTION_DY,
     MST_ATTENTION_DQ,
     MST_ATTENTION_DK,
     MST_ATTENTION_DV,
     MST_ATTENTION_OPERANDS
 };
+/* Does the operand have one number for each query, of the dtype to compute in? */
+#define MST_ATTENTION_OF_QUERIES(operand) ((operand) == MST_ATTENTION_LSE || (operand) == MST_ATTENTION_REST)
 
 /* Strides are in elements; 0 along axes that the mask repeats. */
 typedef struct mst_attention_operand {

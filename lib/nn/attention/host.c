@@ -59,6 +59,7 @@ static muster_status host_prepare(host_work *h, muster_worker *worker, const mst
     MUSTER_TRY(host_tile_of(h, worker, MST_ATTENTION_Q, h->most_queries, call->width));
     MUSTER_TRY(host_tile_of(h, worker, MST_ATTENTION_Y, h->most_queries, call->values));
     MUSTER_TRY(host_tile_of(h, worker, MST_ATTENTION_LSE, h->most_queries, 1));
+    MUSTER_TRY(host_tile_of(h, worker, MST_ATTENTION_REST, h->most_queries, 1));
     if (!host_is_direct(h, MST_ATTENTION_K, call->keys, call->width))
         MUSTER_TRY(host_tile_of(h, worker, MST_ATTENTION_K, h->most_keys, call->width));
     if (!host_is_direct(h, MST_ATTENTION_V, call->keys, call->values))
@@ -98,7 +99,7 @@ static void host_select(host_work *h, int64_t i) {
         const mst_attention_operand *o = &call->operands[k];
         int64_t offset = 0;
         for (int32_t d = 0; d < MST_ATTENTION_STACK; d++) offset += index[d] * o->stack[d];
-        const int64_t size = k == MST_ATTENTION_LSE ? h->size : muster_dtype_size(call->dtype);
+        const int64_t size = MST_ATTENTION_OF_QUERIES(k) ? h->size : muster_dtype_size(call->dtype);
         h->at[k] = o->data ? o->data + offset * size : NULL;
     }
 }
@@ -107,7 +108,7 @@ static void host_select(host_work *h, int64_t i) {
 static void host_views(const host_work *h, int32_t operand, host_range rows, int64_t column, int64_t columns, char *inside,
                        muster_tensor views[2]) {
     const mst_attention_operand *o = &h->call->operands[operand];
-    const muster_dtype dtype = operand == MST_ATTENTION_LSE ? h->computed : (muster_dtype)h->call->dtype;
+    const muster_dtype dtype = MST_ATTENTION_OF_QUERIES(operand) ? h->computed : (muster_dtype)h->call->dtype;
     const int64_t shape[2] = {rows.count, columns};
     views[0] = muster_tensor_make(dtype, h->at[operand] + (rows.first * o->row + column * o->column) * muster_dtype_size(dtype), 2, shape);
     views[0].strides[0] = o->row;
@@ -196,10 +197,10 @@ static void host_forward(const host_work *h, host_range queries) {
                            first > 0, y);
         first += keys.count;
     }
-    const bool wanted = h->at[MST_ATTENTION_LSE] != NULL;
-    mst_attention_rows_finish(h->computed, queries.count, &rows, wanted ? h->tiles[MST_ATTENTION_LSE] : NULL);
+    mst_attention_rows_finish(h->computed, queries.count, &rows, h->tiles[MST_ATTENTION_LSE], h->tiles[MST_ATTENTION_REST]);
     host_write(h, MST_ATTENTION_Y, queries, call->values);
     host_write(h, MST_ATTENTION_LSE, queries, 1);
+    host_write(h, MST_ATTENTION_REST, queries, 1);
 }
 
 static muster_status host_run_forward(muster_worker *worker, const mst_attention_call *call) {
@@ -228,7 +229,7 @@ static void host_gradient_tile(const host_work *h, mst_matrix q, host_range quer
     const mst_matrix k = host_keys(h, MST_ATTENTION_K, keys, call->width), v = host_keys(h, MST_ATTENTION_V, keys, call->values);
     const mst_attention_tile tile = host_scores(h, q, queries, k, keys);
     const mst_matrix p = {.data = h->scores, .rows = n, .columns = 1}, dp = {.data = h->more, .rows = n, .columns = 1};
-    mst_attention_tile_again(&tile, h->tiles[MST_ATTENTION_LSE]);
+    mst_attention_tile_again(&tile, h->tiles[MST_ATTENTION_LSE], h->tiles[MST_ATTENTION_REST]);
     if (h->at[MST_ATTENTION_DV])
         mst_matrix_product(dtype, n, call->values, m, mst_matrix_turned(p), dy, true,
                            host_sums(h, MST_ATTENTION_DV, keys.first, call->values));
@@ -246,6 +247,7 @@ static void host_gradient_queries(const host_work *h, host_range queries) {
     const mst_matrix q = host_queries(h, queries), dy = host_read(h, MST_ATTENTION_DY, queries, call->values),
                      y = host_read(h, MST_ATTENTION_Y, queries, call->values);
     (void)host_read(h, MST_ATTENTION_LSE, queries, 1);
+    (void)host_read(h, MST_ATTENTION_REST, queries, 1);
     mst_attention_rows_inner(h->computed, queries.count, call->values, y.data, dy.data, h->inner);
     for (int64_t first = 0;;) {
         const host_range keys = host_keys_at(h, first, queries);

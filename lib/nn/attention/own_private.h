@@ -36,10 +36,10 @@ typedef struct mst_attention_rows {
 /* The scores become the exponentials that the product with v takes; 0 for keys that are not seen. y
  * is made to fit the new `top`, unless this tile is the first. */
 void mst_attention_tile_forward(const mst_attention_tile *tile, const mst_attention_rows *rows, bool first);
-/* y is divided by the sums. lse NULL: not wanted. */
-void mst_attention_rows_finish(muster_dtype dtype, int64_t count, const mst_attention_rows *rows, char *lse);
-/* The scores become p, by the lse of each row. */
-void mst_attention_tile_again(const mst_attention_tile *tile, const char *lse);
+/* y is divided by the sums; lse and what it loses are set. */
+void mst_attention_rows_finish(muster_dtype dtype, int64_t count, const mst_attention_rows *rows, char *lse, char *rest);
+/* The scores become p, by the lse of each row and what it lost. */
+void mst_attention_tile_again(const mst_attention_tile *tile, const char *lse, const char *rest);
 /* The scores, which are p, become p (dp - inner): the gradient of the scores. */
 void mst_attention_tile_gradient(const mst_attention_tile *tile, const char *dp, const char *inner);
 /* inner[r] = the sum of the products of row r of x and y, (rows, columns). */

@@ -56,12 +56,13 @@ MST_CLONES static void MST_JOIN(tile_forward_, SUFFIX)(const mst_attention_tile 
     }
 }
 
-MST_CLONES static void MST_JOIN(tile_finish_, SUFFIX)(int64_t count, const mst_attention_rows *rows, char *lse) {
+MST_CLONES static void MST_JOIN(tile_finish_, SUFFIX)(int64_t count, const mst_attention_rows *rows, char *lse, char *rest) {
     for (int64_t r = 0; r < count; r++) {
         T *y = (T *)(void *)rows->y + r * rows->values;
-        const double sum = rows->sum[r];
-        const T factor = (T)(1 / sum);
-        if (lse) ((T *)(void *)lse)[r] = (T)((double)((T *)(void *)rows->top)[r] + log(sum));
+        const double sum = rows->sum[r], top = (double)((const T *)(const void *)rows->top)[r], more = log(sum);
+        const T factor = (T)(1 / sum), rounded = (T)(top + more);
+        ((T *)(void *)lse)[r] = rounded;
+        ((T *)(void *)rest)[r] = sum == 0 ? 0 : (T)(top - (double)rounded + more);
         if (sum == 0)
             for (int64_t c = 0; c < rows->values; c++) y[c] = 0;
         else
@@ -69,15 +70,16 @@ MST_CLONES static void MST_JOIN(tile_finish_, SUFFIX)(int64_t count, const mst_a
     }
 }
 
-/* No p is larger than 1, whatever a score has lost to rounding. */
-MST_CLONES static void MST_JOIN(tile_again_, SUFFIX)(const mst_attention_tile *tile, const char *lse) {
+/* lse alone does not do: at a score of -1e9 it has no place for log(sum). No p is larger than 1,
+ * whatever a score has lost to rounding. */
+MST_CLONES static void MST_JOIN(tile_again_, SUFFIX)(const mst_attention_tile *tile, const char *lse, const char *rest) {
     for (int64_t r = 0; r < tile->rows; r++) {
         T *row = (T *)(void *)tile->scores + r * tile->keys;
-        const T subtracted = MST_JOIN(tile_bounded_, SUFFIX)(((const T *)(const void *)lse)[r]);
+        const T subtracted = MST_JOIN(tile_bounded_, SUFFIX)(((const T *)(const void *)lse)[r]), less = ((const T *)(const void *)rest)[r];
         const int64_t n = MST_JOIN(tile_seen_, SUFFIX)(tile, r);
         if (tile->mask) MST_JOIN(tile_add_mask_, SUFFIX)(tile, r, n);
         for (int64_t j = 0; j < n; j++) {
-            const T x = row[j] - subtracted;
+            const T x = (row[j] - subtracted) - less;
             row[j] = EXP(x > 0 ? 0 : x);
         }
         for (int64_t j = n; j < tile->keys; j++) row[j] = 0;

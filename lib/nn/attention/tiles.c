@@ -54,11 +54,11 @@ static MST_ALWAYS_INLINE double tile_exp_f64(double x) {
 void mst_attention_tile_forward(const mst_attention_tile *tile, const mst_attention_rows *rows, bool first) {
     (tile->dtype == MUSTER_F32 ? tile_forward_f32 : tile_forward_f64)(tile, rows, first);
 }
-void mst_attention_rows_finish(muster_dtype dtype, int64_t count, const mst_attention_rows *rows, char *lse) {
-    (dtype == MUSTER_F32 ? tile_finish_f32 : tile_finish_f64)(count, rows, lse);
+void mst_attention_rows_finish(muster_dtype dtype, int64_t count, const mst_attention_rows *rows, char *lse, char *rest) {
+    (dtype == MUSTER_F32 ? tile_finish_f32 : tile_finish_f64)(count, rows, lse, rest);
 }
-void mst_attention_tile_again(const mst_attention_tile *tile, const char *lse) {
-    (tile->dtype == MUSTER_F32 ? tile_again_f32 : tile_again_f64)(tile, lse);
+void mst_attention_tile_again(const mst_attention_tile *tile, const char *lse, const char *rest) {
+    (tile->dtype == MUSTER_F32 ? tile_again_f32 : tile_again_f64)(tile, lse, rest);
 }
 void mst_attention_tile_gradient(const mst_attention_tile *tile, const char *dp, const char *inner) {
     (tile->dtype == MUSTER_F32 ? tile_gradient_f32 : tile_gradient_f64)(tile, dp, inner);
