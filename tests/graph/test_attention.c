@@ -150,6 +150,35 @@ static void a_query_that_sees_nothing_gives_zeros(void **state) {
     assert_ok(muster_function_destroy(function));
 }
 
+static void a_causal_query_does_not_read_the_keys_behind_it(void **state) {
+    const muster_dtype dtypes[] = {MUSTER_F32, MUSTER_F64};
+    for (int32_t i = 0; i < 2; i++) {
+        muster_graph *graph;
+        muster_function *function;
+        muster_expr *operands[3], *d[3];
+        assert_ok(muster_graph_create(*state, "causal", &graph));
+        for (int32_t k = 0; k < 3; k++)
+            operands[k] =
+                muster_graph_input(graph, (const char *const[]){"q", "k", "v"}[k], dtypes[i], MUSTER_SHAPE(2, 1), MUSTER_BROADCAST);
+        muster_expr *y = parse(graph, "attention(q, k, v, causal=1)");
+        assert_ok(muster_gradient(parse(graph, "sum(attention(q, k, v, causal=1))"), operands, 3, d));
+        assert_ok(muster_graph_output(graph, "y", muster_expr_parse(graph, "cast(y, f64)", "y", y), MUSTER_AUTO));
+        assert_ok(muster_graph_output(graph, "dq", muster_expr_parse(graph, "cast(d, f64)", "d", d[0]), MUSTER_AUTO));
+        assert_ok(muster_graph_compile(graph, NULL, &function));
+        assert_ok(muster_graph_destroy(graph));
+        float singles[3][2] = {{1, 1}, {1, INFINITY}, {1, INFINITY}};
+        double doubles[3][2] = {{1, 1}, {1, INFINITY}, {1, INFINITY}}, received[2][2];
+        muster_tensor in[3], out[2];
+        for (int32_t k = 0; k < 3; k++)
+            in[k] = muster_tensor_make(dtypes[i], i == 0 ? (void *)singles[k] : (void *)doubles[k], 2, (const int64_t[]){2, 1});
+        for (int32_t r = 0; r < 2; r++) out[r] = muster_tensor_make(MUSTER_F64, received[r], 2, (const int64_t[]){2, 1});
+        assert_ok(muster_function_call(function, in, 3, out, 2, NULL));
+        assert_true(received[0][0] == 1 && received[1][0] == 0);
+        assert_true(!isfinite(received[0][1]) && !isfinite(received[1][1]));
+        assert_ok(muster_function_destroy(function));
+    }
+}
+
 /* ---- gradients that there are not ---- */
 
 static void gradients_that_need_the_scores_are_refused(void **state) {
@@ -260,6 +289,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(values_and_gradients_are_those_of_the_formula),
         cmocka_unit_test(a_query_that_sees_nothing_gives_zeros),
+        cmocka_unit_test(a_causal_query_does_not_read_the_keys_behind_it),
         cmocka_unit_test(gradients_that_need_the_scores_are_refused),
         cmocka_unit_test(single_gradients_are_computed_alone),
         cmocka_unit_test(wrong_programs_get_messages),

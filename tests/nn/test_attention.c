@@ -1,6 +1,7 @@
 /* Attention and its gradient against the plain formula in f64: random shapes, one tile and several,
- * any layout, all dtypes, masks, queries that see nothing, large finite masks; on CPU cores with
- * BLAS and without, and by the kernels. Memory does not grow with the number of scores. */
+ * any layout, all dtypes, masks, queries that see nothing, large finite masks, infinity where a
+ * causal query does not look; on CPU cores with BLAS and without, and by the kernels. Memory does
+ * not grow with the number of scores. */
 #include "attention/attention_impl.h"
 #include "base_check.h"
 #include "base_machine.h"
@@ -22,7 +23,9 @@ typedef struct attention_case {
     mst_attention attention;
     bool masked, exact; /* exact: scores are whole multiples of a power of 2 */
     double large;       /* the mask of all keys of every second query; 0: -inf hides keys */
-    int32_t stack;      /* axes before the matrices */
+    uint32_t spoiled;   /* a mask of operands of which row `at` is infinite or NaN */
+    int64_t at;
+    int32_t stack; /* axes before the matrices */
     int64_t count, queries, keys, width, values;
     int64_t shapes[OPERANDS][MUSTER_MAX_DIMS];
     int32_t ndim[OPERANDS];
@@ -104,7 +107,7 @@ static muster_dtype dtype_of(muster_dtype dtype, int32_t operand) { return is_of
 static ops_pair operand_of(muster_worker *w, muster_dtype dtype, const attention_case *c, int32_t operand) {
     const int64_t *shape = c->shapes[operand], count = storage_of(c, operand), layout = ops_random(3);
     const int32_t ndim = c->ndim[operand];
-    if (layout == 0 && count < 600) return ops_view(w, dtype_of(dtype, operand), ndim, shape, !is_result(operand));
+    if (layout == 0 && count < 600) return ops_view(w, dtype_of(dtype, operand), ndim, shape, !is_result(operand) && !c->spoiled);
     ops_pair pair = ops_make(w, dtype_of(dtype, operand), count);
     pair.host = muster_tensor_make(dtype_of(dtype, operand), pair.host_storage.data, ndim, shape);
     if (layout == 1 && ndim >= 2) {
@@ -138,6 +141,24 @@ static void mask_queries(muster_worker *w, const attention_case *c, ops_pair *ma
         if (index[c->ndim[MASK] - 2] % 2 == 0 || ops_random(4) == 0) set_element(mask, index, c->large);
     while (ops_next(c->ndim[MASK], c->shapes[MASK], index));
     ops_send(w, mask);
+}
+
+static void spoil(muster_worker *w, const attention_case *c, int32_t operand, ops_pair *pair) {
+    const double others[] = {INFINITY, -INFINITY, NAN};
+    int64_t index[MUSTER_MAX_DIMS] = {0};
+    do
+        if (index[c->stack] == c->at) set_element(pair, index, others[ops_random(3)]);
+    while (ops_next(c->ndim[operand], c->shapes[operand], index));
+    ops_send(w, pair);
+}
+
+/* Does row `row` of the result depend on a row that is spoiled? A query sees the keys up to its own
+ * number. */
+static bool is_spoiled(const attention_case *c, int32_t operand, int64_t row) {
+    const bool of_keys = operand == DK || operand == DV;
+    if (c->spoiled & (1 << Q | 1 << DY)) return of_keys ? row <= c->at : row == c->at;
+    if (c->spoiled == 1 << V && (operand == LSE || operand == DV)) return false; /* which p alone makes */
+    return c->spoiled && (of_keys || row >= c->at);
 }
 
 /* ---- the oracle: matrices of scores; what bounds the error of a sum: the sum of the sizes ---- */
@@ -254,6 +275,7 @@ static void assert_result(const attention_case *c, const numbers *o, muster_dtyp
     if (storage_of(c, operand)) do {
             const double received = ops_element(pair->host, c->ndim[operand], index), expected = o->of[operand][i];
             const double limit = limit_of(c, o, dtype, operand, i++);
+            if (is_spoiled(c, operand, index[c->stack])) continue;
             compared++;
             if (received == expected || fabs(received - expected) <= limit) continue;
             fail_msg("%s, %s%s%s, %lld queries, %lld keys, element %lld: expected %.17g, received %.17g, limit %g", names[operand],
@@ -274,6 +296,8 @@ static void run_case(muster_worker *worker, const attention_case *c, muster_dtyp
         if (i == MASK && c->masked) read_operand(c, &pairs[i], i, o.mask);
     }
     oracle(c, &o, dtype);
+    for (int32_t i = 0; i < OPERANDS; i++)
+        if (c->spoiled & 1u << i) spoil(worker, c, i, &pairs[i]);
     mst_attention_tensors t = {.q = &pairs[Q].device, .k = &pairs[K].device, .v = &pairs[V].device, .y = &pairs[Y].device};
     t.mask = c->masked ? &pairs[MASK].device : NULL;
     t.lse = &pairs[LSE].device, t.rest = &pairs[REST].device;
@@ -361,6 +385,28 @@ static muster_status large_masks_body(muster_worker *worker, void *unused) {
     return MUSTER_OK;
 }
 
+/* Rows of keys that queries before them do not see, and of queries that do not see the keys behind
+ * them. */
+static muster_status unseen_body(muster_worker *worker, void *unused) {
+    static const uint32_t spoiled[] = {1 << V, 1 << K, 1 << K | 1 << V, 1 << Q, 1 << DY, 1 << Q | 1 << DY};
+    static const int64_t sizes[][2] = {{2, 2}, {6, 9}, {9, 6}, {270, 280}, {20, 300}, {300, 20}};
+    (void)unused;
+    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++)
+        for (int32_t s = 0; s < 6; s++)
+            for (muster_dtype dtype = MUSTER_F16; dtype <= MUSTER_F64; dtype++, cases++) {
+                const bool large = sizes[i][0] + sizes[i][1] > 64;
+                const int64_t both_have = sizes[i][0] < sizes[i][1] ? sizes[i][0] : sizes[i][1];
+                attention_case c = {.stack = 1, .queries = sizes[i][0], .keys = sizes[i][1], .width = 3, .values = between(1, 3)};
+                finish_case(&c, (const int64_t[]){large ? 1 : 2});
+                if (large) c.shapes[MASK][c.ndim[MASK] - 2] = 1; /* more would not fit */
+                c.attention.causal = true;
+                c.spoiled = spoiled[s];
+                c.at = s < 3 ? between(1, both_have - 1) : between(0, both_have - 2);
+                run_case(worker, &c, dtype, OPERANDS);
+            }
+    return MUSTER_OK;
+}
+
 static void run_everywhere(mst_task body) {
     static const char *const backends[] = {"host", "discrete"};
     for (int b = ops_first_backend(); b < 2; b++) {
@@ -408,6 +454,14 @@ static void large_finite_masks_leave_the_gradients_right(void **state) {
     run_everywhere(large_masks_body);
     assert_int_equal(cases, 10 * 3 * places_to_run());
     assert_int_equal(compared, 10 * 2 * (3 * 9 * (5 + 1 + 4) + (4 + 7 + 300) * (4 + 5)) * places_to_run());
+}
+
+static void what_a_causal_query_does_not_see_does_not_reach_it(void **state) {
+    (void)state;
+    cases = 0, compared = 0;
+    run_everywhere(unseen_body);
+    assert_int_equal(cases, 6 * 6 * 4 * places_to_run());
+    assert_true(compared > 100 * (int64_t)cases);
 }
 
 /* ---- memory ---- */
@@ -512,9 +566,13 @@ static int add_code(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(small_shapes_agree_with_the_formula),  cmocka_unit_test(shapes_of_several_tiles_agree_with_the_formula),
-        cmocka_unit_test(extreme_scores_do_not_overflow),       cmocka_unit_test(large_finite_masks_leave_the_gradients_right),
-        cmocka_unit_test(memory_does_not_grow_with_the_scores), cmocka_unit_test(wrong_operands_are_refused),
+        cmocka_unit_test(small_shapes_agree_with_the_formula),
+        cmocka_unit_test(shapes_of_several_tiles_agree_with_the_formula),
+        cmocka_unit_test(extreme_scores_do_not_overflow),
+        cmocka_unit_test(large_finite_masks_leave_the_gradients_right),
+        cmocka_unit_test(what_a_causal_query_does_not_see_does_not_reach_it),
+        cmocka_unit_test(memory_does_not_grow_with_the_scores),
+        cmocka_unit_test(wrong_operands_are_refused),
     };
     return cmocka_run_group_tests(tests, add_code, NULL);
 }

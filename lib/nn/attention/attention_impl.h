@@ -12,7 +12,10 @@
 
 typedef struct mst_attention {
     double scale; /* 0: 1 / sqrt(d) */
-    bool causal;  /* query i sees the keys up to i, wherever the keys end */
+    /* Query i sees the keys up to i, wherever the keys end. Infinity or NaN in a key or value that
+     * it does not see does not reach its results; in the query, or its dy, not the gradients of
+     * such a key. */
+    bool causal;
 } mst_attention;
 
 /* All but lse and rest have one dtype: f16, bf16, f32 or f64. NULL or "no tensor": there is no

@@ -165,6 +165,44 @@ static mst_attention_tile host_scores(const host_work *h, mst_matrix q, host_ran
     return tile;
 }
 
+/* ---- products of p ---- */
+
+/* A matrix from row i on. */
+static mst_matrix host_from(const host_work *h, mst_matrix matrix, int64_t i) {
+    matrix.data += i * matrix.rows * h->size;
+    return matrix;
+}
+
+/* p may be 0 where a query sees no key, but 0 times infinity is NaN. */
+static bool host_is_whole(const host_work *h, const mst_attention_tile *tile, int64_t rows, int64_t columns, mst_matrix b) {
+    return tile->seen >= tile->keys || mst_attention_is_finite(h->computed, rows, b.rows, columns, b.columns, b.data);
+}
+
+/* to = p b + (add ? to : 0), where b has a row for each key. */
+static void host_of_queries(const host_work *h, const mst_attention_tile *tile, int64_t columns, mst_matrix b, bool add, mst_matrix to) {
+    const mst_matrix p = {.data = tile->scores, .rows = tile->keys, .columns = 1};
+    if (host_is_whole(h, tile, tile->keys, columns, b)) {
+        mst_matrix_product(h->computed, tile->rows, columns, tile->keys, p, b, add, to);
+        return;
+    }
+    for (int64_t r = 0; r < tile->rows; r++)
+        mst_matrix_product(h->computed, 1, columns, mst_attention_seen(tile, r), host_from(h, p, r), b, add, host_from(h, to, r));
+}
+
+/* to += p^T b, where b has a row for each query. */
+static void host_of_keys(const host_work *h, const mst_attention_tile *tile, int64_t columns, mst_matrix b, mst_matrix to) {
+    const mst_matrix p = {.data = tile->scores, .rows = tile->keys, .columns = 1}, turned = mst_matrix_turned(p);
+    if (host_is_whole(h, tile, tile->rows, columns, b)) {
+        mst_matrix_product(h->computed, tile->keys, columns, tile->rows, turned, b, true, to);
+        return;
+    }
+    for (int64_t j = 0; j < tile->keys; j++) {
+        const int64_t first = j < tile->seen ? 0 : j + 1 - tile->seen; /* the query that sees the key first */
+        const mst_matrix of_key = host_from(h, mst_matrix_turned(host_from(h, p, first)), j);
+        mst_matrix_product(h->computed, 1, columns, tile->rows - first, of_key, host_from(h, b, first), true, host_from(h, to, j));
+    }
+}
+
 /* ---- forward ---- */
 
 #define START(T) \
@@ -184,17 +222,13 @@ static mst_attention_rows host_rows(const host_work *h, int64_t count) {
 static void host_forward(const host_work *h, host_range queries) {
     const mst_attention_call *call = h->call;
     const mst_attention_rows rows = host_rows(h, queries.count);
-    const mst_matrix q = host_queries(h, queries), y = {.data = rows.y, .rows = call->values, .columns = 1},
-                     p = {.data = h->scores, .columns = 1};
+    const mst_matrix q = host_queries(h, queries), y = {.data = rows.y, .rows = call->values, .columns = 1};
     for (int64_t first = 0;;) {
         const host_range keys = host_keys_at(h, first, queries);
         if (keys.count <= 0) break;
         const mst_attention_tile tile = host_scores(h, q, queries, host_keys(h, MST_ATTENTION_K, keys, call->width), keys);
-        mst_matrix weights = p;
-        weights.rows = keys.count;
         mst_attention_tile_forward(&tile, &rows, first == 0);
-        mst_matrix_product(h->computed, queries.count, call->values, keys.count, weights, host_keys(h, MST_ATTENTION_V, keys, call->values),
-                           first > 0, y);
+        host_of_queries(h, &tile, call->values, host_keys(h, MST_ATTENTION_V, keys, call->values), first > 0, y);
         first += keys.count;
     }
     mst_attention_rows_finish(h->computed, queries.count, &rows, h->tiles[MST_ATTENTION_LSE], h->tiles[MST_ATTENTION_REST]);
@@ -224,22 +258,15 @@ static mst_matrix host_sums(const host_work *h, int32_t operand, int64_t first, 
 /* dk and dv have one more tile of queries. */
 static void host_gradient_tile(const host_work *h, mst_matrix q, host_range queries, mst_matrix dy, host_range keys) {
     const mst_attention_call *call = h->call;
-    const muster_dtype dtype = h->computed;
-    const int64_t m = queries.count, n = keys.count;
-    const mst_matrix k = host_keys(h, MST_ATTENTION_K, keys, call->width), v = host_keys(h, MST_ATTENTION_V, keys, call->values);
+    const mst_matrix k = host_keys(h, MST_ATTENTION_K, keys, call->width), dp = {.data = h->more, .rows = keys.count, .columns = 1};
     const mst_attention_tile tile = host_scores(h, q, queries, k, keys);
-    const mst_matrix p = {.data = h->scores, .rows = n, .columns = 1}, dp = {.data = h->more, .rows = n, .columns = 1};
     mst_attention_tile_again(&tile, h->tiles[MST_ATTENTION_LSE], h->tiles[MST_ATTENTION_REST]);
-    if (h->at[MST_ATTENTION_DV])
-        mst_matrix_product(dtype, n, call->values, m, mst_matrix_turned(p), dy, true,
-                           host_sums(h, MST_ATTENTION_DV, keys.first, call->values));
-    mst_matrix_product(dtype, m, n, call->values, dy, mst_matrix_turned(v), false, dp);
+    if (h->at[MST_ATTENTION_DV]) host_of_keys(h, &tile, call->values, dy, host_sums(h, MST_ATTENTION_DV, keys.first, call->values));
+    mst_matrix_product(h->computed, queries.count, keys.count, call->values, dy,
+                       mst_matrix_turned(host_keys(h, MST_ATTENTION_V, keys, call->values)), false, dp);
     mst_attention_tile_gradient(&tile, h->more, h->inner);
-    if (h->at[MST_ATTENTION_DK])
-        mst_matrix_product(dtype, n, call->width, m, mst_matrix_turned(p), q, true,
-                           host_sums(h, MST_ATTENTION_DK, keys.first, call->width));
-    if (h->at[MST_ATTENTION_DQ])
-        mst_matrix_product(dtype, m, call->width, n, p, k, keys.first > 0, host_sums(h, MST_ATTENTION_DQ, 0, call->width));
+    if (h->at[MST_ATTENTION_DK]) host_of_keys(h, &tile, call->width, q, host_sums(h, MST_ATTENTION_DK, keys.first, call->width));
+    if (h->at[MST_ATTENTION_DQ]) host_of_queries(h, &tile, call->width, k, keys.first > 0, host_sums(h, MST_ATTENTION_DQ, 0, call->width));
 }
 
 static void host_gradient_queries(const host_work *h, host_range queries) {

@@ -24,6 +24,10 @@ typedef struct mst_attention_tile {
     char *scores;     /* (rows, keys) */
     const char *mask; /* (rows, keys), or NULL */
 } mst_attention_tile;
+static inline int64_t mst_attention_seen(const mst_attention_tile *tile, int64_t r) {
+    const int64_t seen = tile->seen + r;
+    return seen < 0 ? 0 : seen < tile->keys ? seen : tile->keys;
+}
 
 /* What is known of each row after some tiles. */
 typedef struct mst_attention_rows {
@@ -40,10 +44,13 @@ void mst_attention_tile_forward(const mst_attention_tile *tile, const mst_attent
 void mst_attention_rows_finish(muster_dtype dtype, int64_t count, const mst_attention_rows *rows, char *lse, char *rest);
 /* The scores become p, by the lse of each row and what it lost. */
 void mst_attention_tile_again(const mst_attention_tile *tile, const char *lse, const char *rest);
-/* The scores, which are p, become p (dp - inner): the gradient of the scores. */
+/* The scores, which are p, become p (dp - inner): the gradient of the scores. 0 for keys that are
+ * not seen. */
 void mst_attention_tile_gradient(const mst_attention_tile *tile, const char *dp, const char *inner);
 /* inner[r] = the sum of the products of row r of x and y, (rows, columns). */
 void mst_attention_rows_inner(muster_dtype dtype, int64_t rows, int64_t columns, const char *x, const char *y, char *inner);
+/* Is no element of the matrix infinite or NaN? Strides are in elements. */
+bool mst_attention_is_finite(muster_dtype dtype, int64_t rows, int64_t row, int64_t columns, int64_t column, const char *values);
 void mst_attention_scale(muster_dtype dtype, int64_t count, double factor, char *values);
 
 #endif

@@ -1,11 +1,6 @@
 /* What is done to a tile of scores, for one type T; SUFFIX ends the names, and EXP is the
  * exponential function of numbers up to 0. Sums go in lanes, for the compiler to vectorise them. */
 
-static MST_ALWAYS_INLINE int64_t MST_JOIN(tile_seen_, SUFFIX)(const mst_attention_tile *tile, int64_t r) {
-    const int64_t seen = tile->seen + r;
-    return seen < 0 ? 0 : seen < tile->keys ? seen : tile->keys;
-}
-
 static MST_ALWAYS_INLINE T MST_JOIN(tile_largest_, SUFFIX)(const T *row, int64_t n, T top) {
     T lanes[LANES];
     int64_t i = 0;
@@ -43,7 +38,7 @@ MST_CLONES static void MST_JOIN(tile_forward_, SUFFIX)(const mst_attention_tile 
     T *top = (T *)(void *)rows->top;
     for (int64_t r = 0; r < tile->rows; r++) {
         T *row = (T *)(void *)tile->scores + r * tile->keys, *y = (T *)(void *)rows->y + r * rows->values;
-        const int64_t n = MST_JOIN(tile_seen_, SUFFIX)(tile, r);
+        const int64_t n = mst_attention_seen(tile, r);
         if (tile->mask) MST_JOIN(tile_add_mask_, SUFFIX)(tile, r, n);
         const T largest = MST_JOIN(tile_largest_, SUFFIX)(row, n, top[r]), subtracted = MST_JOIN(tile_bounded_, SUFFIX)(largest);
         for (int64_t j = 0; j < n; j++) row[j] = EXP(row[j] - subtracted);
@@ -76,7 +71,7 @@ MST_CLONES static void MST_JOIN(tile_again_, SUFFIX)(const mst_attention_tile *t
     for (int64_t r = 0; r < tile->rows; r++) {
         T *row = (T *)(void *)tile->scores + r * tile->keys;
         const T subtracted = MST_JOIN(tile_bounded_, SUFFIX)(((const T *)(const void *)lse)[r]), less = ((const T *)(const void *)rest)[r];
-        const int64_t n = MST_JOIN(tile_seen_, SUFFIX)(tile, r);
+        const int64_t n = mst_attention_seen(tile, r);
         if (tile->mask) MST_JOIN(tile_add_mask_, SUFFIX)(tile, r, n);
         for (int64_t j = 0; j < n; j++) {
             const T x = (row[j] - subtracted) - less;
@@ -90,8 +85,10 @@ MST_CLONES static void MST_JOIN(tile_gradient_, SUFFIX)(const mst_attention_tile
     for (int64_t r = 0; r < tile->rows; r++) {
         T *row = (T *)(void *)tile->scores + r * tile->keys;
         const T *from = (const T *)(const void *)dp + r * tile->keys, less = ((const T *)(const void *)inner)[r];
+        const int64_t n = mst_attention_seen(tile, r);
         MST_INDEPENDENT
-        for (int64_t j = 0; j < tile->keys; j++) row[j] *= from[j] - less;
+        for (int64_t j = 0; j < n; j++) row[j] *= from[j] - less;
+        for (int64_t j = n; j < tile->keys; j++) row[j] = 0; /* dp may be infinite there */
     }
 }
 
@@ -104,6 +101,18 @@ MST_CLONES static void MST_JOIN(tile_inner_, SUFFIX)(int64_t rows, int64_t colum
         for (; c < columns; c++) lanes[0] += x[r * columns + c] * y[r * columns + c];
         inner[r] = MST_JOIN(tile_total_, SUFFIX)(lanes, LANES);
     }
+}
+
+MST_CLONES static bool MST_JOIN(tile_is_finite_, SUFFIX)(int64_t rows, int64_t row, int64_t columns, int64_t column, const T *values) {
+    int32_t others = 0;
+    for (int64_t r = 0; r < rows; r++) {
+        const T *at = values + r * row;
+        if (column == 1)
+            for (int64_t c = 0; c < columns; c++) others |= !(at[c] - at[c] == 0);
+        else
+            for (int64_t c = 0; c < columns; c++) others |= !(at[c * column] - at[c * column] == 0);
+    }
+    return !others;
 }
 
 MST_CLONES static void MST_JOIN(tile_scale_, SUFFIX)(int64_t count, T factor, T *values) {

@@ -71,6 +71,12 @@ void mst_attention_rows_inner(muster_dtype dtype, int64_t rows, int64_t columns,
     else
         tile_inner_f64(rows, columns, left, right, to);
 }
+bool mst_attention_is_finite(muster_dtype dtype, int64_t rows, int64_t row, int64_t columns, int64_t column, const char *values) {
+    const void *from = values;
+    if (row == 1 && column != 1) return mst_attention_is_finite(dtype, columns, column, rows, 1, values); /* in the order of memory */
+    return dtype == MUSTER_F32 ? tile_is_finite_f32(rows, row, columns, column, from)
+                               : tile_is_finite_f64(rows, row, columns, column, from);
+}
 void mst_attention_scale(muster_dtype dtype, int64_t count, double factor, char *values) {
     void *at = values;
     if (dtype == MUSTER_F32)
