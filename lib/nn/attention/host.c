@@ -75,14 +75,20 @@ static muster_status host_prepare_forward(host_work *h, muster_worker *worker) {
     return host_scratch(h, worker, h->most_queries, &h->top);
 }
 
+static bool host_wants(const host_work *h, int32_t operand) { return h->call->operands[operand].data != NULL; }
+/* dv needs p alone. */
+static bool host_wants_scores(const host_work *h) { return host_wants(h, MST_ATTENTION_DQ) || host_wants(h, MST_ATTENTION_DK); }
+
 static muster_status host_prepare_gradient(host_work *h, muster_worker *worker) {
     const mst_attention_call *call = h->call;
-    MUSTER_TRY(host_scratch(h, worker, h->most_queries * h->most_keys, &h->more));
-    MUSTER_TRY(host_scratch(h, worker, h->most_queries, &h->inner));
+    if (host_wants_scores(h)) {
+        MUSTER_TRY(host_scratch(h, worker, h->most_queries * h->most_keys, &h->more));
+        MUSTER_TRY(host_scratch(h, worker, h->most_queries, &h->inner));
+    }
     MUSTER_TRY(host_tile_of(h, worker, MST_ATTENTION_DY, h->most_queries, call->values));
-    MUSTER_TRY(host_tile_of(h, worker, MST_ATTENTION_DQ, h->most_queries, call->width));
-    MUSTER_TRY(host_tile_of(h, worker, MST_ATTENTION_DK, call->keys, call->width));
-    return host_tile_of(h, worker, MST_ATTENTION_DV, call->keys, call->values);
+    if (host_wants(h, MST_ATTENTION_DQ)) MUSTER_TRY(host_tile_of(h, worker, MST_ATTENTION_DQ, h->most_queries, call->width));
+    if (host_wants(h, MST_ATTENTION_DK)) MUSTER_TRY(host_tile_of(h, worker, MST_ATTENTION_DK, call->keys, call->width));
+    return host_wants(h, MST_ATTENTION_DV) ? host_tile_of(h, worker, MST_ATTENTION_DV, call->keys, call->values) : MUSTER_OK;
 }
 
 /* ---- tiles of operands ---- */
@@ -255,36 +261,44 @@ static mst_matrix host_sums(const host_work *h, int32_t operand, int64_t first, 
     return (mst_matrix){.data = h->tiles[operand] + first * columns * h->size, .rows = columns, .columns = 1};
 }
 
-/* dk and dv have one more tile of queries. */
+/* dk and dv have one more tile of queries. What is not wanted is not computed. */
 static void host_gradient_tile(const host_work *h, mst_matrix q, host_range queries, mst_matrix dy, host_range keys) {
     const mst_attention_call *call = h->call;
     const mst_matrix k = host_keys(h, MST_ATTENTION_K, keys, call->width), dp = {.data = h->more, .rows = keys.count, .columns = 1};
     const mst_attention_tile tile = host_scores(h, q, queries, k, keys);
     mst_attention_tile_again(&tile, h->tiles[MST_ATTENTION_LSE], h->tiles[MST_ATTENTION_REST]);
-    if (h->at[MST_ATTENTION_DV]) host_of_keys(h, &tile, call->values, dy, host_sums(h, MST_ATTENTION_DV, keys.first, call->values));
+    if (host_wants(h, MST_ATTENTION_DV)) host_of_keys(h, &tile, call->values, dy, host_sums(h, MST_ATTENTION_DV, keys.first, call->values));
+    if (!host_wants_scores(h)) return;
     mst_matrix_product(h->computed, queries.count, keys.count, call->values, dy,
                        mst_matrix_turned(host_keys(h, MST_ATTENTION_V, keys, call->values)), false, dp);
     mst_attention_tile_gradient(&tile, h->more, h->inner);
-    if (h->at[MST_ATTENTION_DK]) host_of_keys(h, &tile, call->width, q, host_sums(h, MST_ATTENTION_DK, keys.first, call->width));
-    if (h->at[MST_ATTENTION_DQ]) host_of_queries(h, &tile, call->width, k, keys.first > 0, host_sums(h, MST_ATTENTION_DQ, 0, call->width));
+    if (host_wants(h, MST_ATTENTION_DK)) host_of_keys(h, &tile, call->width, q, host_sums(h, MST_ATTENTION_DK, keys.first, call->width));
+    if (host_wants(h, MST_ATTENTION_DQ))
+        host_of_queries(h, &tile, call->width, k, keys.first > 0, host_sums(h, MST_ATTENTION_DQ, 0, call->width));
 }
 
 static void host_gradient_queries(const host_work *h, host_range queries) {
     const mst_attention_call *call = h->call;
-    const mst_matrix q = host_queries(h, queries), dy = host_read(h, MST_ATTENTION_DY, queries, call->values),
-                     y = host_read(h, MST_ATTENTION_Y, queries, call->values);
+    const mst_matrix q = host_queries(h, queries), dy = host_read(h, MST_ATTENTION_DY, queries, call->values);
     (void)host_read(h, MST_ATTENTION_LSE, queries, 1);
     (void)host_read(h, MST_ATTENTION_REST, queries, 1);
-    mst_attention_rows_inner(h->computed, queries.count, call->values, y.data, dy.data, h->inner);
+    if (host_wants_scores(h)) {
+        const mst_matrix y = host_read(h, MST_ATTENTION_Y, queries, call->values);
+        mst_attention_rows_inner(h->computed, queries.count, call->values, y.data, dy.data, h->inner);
+    }
     for (int64_t first = 0;;) {
         const host_range keys = host_keys_at(h, first, queries);
         if (keys.count <= 0) break;
         host_gradient_tile(h, q, queries, dy, keys);
         first += keys.count;
     }
-    if (!h->at[MST_ATTENTION_DQ]) return;
+    if (!host_wants(h, MST_ATTENTION_DQ)) return;
     mst_attention_scale(h->computed, queries.count * call->width, h->scale, h->tiles[MST_ATTENTION_DQ]);
     host_write(h, MST_ATTENTION_DQ, queries, call->width);
+}
+
+static void host_clear(const host_work *h, int32_t operand, int64_t rows, int64_t columns) {
+    if (host_wants(h, operand)) memset(h->tiles[operand], 0, (size_t)(rows * columns * h->size));
 }
 
 static muster_status host_run_gradient(muster_worker *worker, const mst_attention_call *call) {
@@ -294,9 +308,9 @@ static muster_status host_run_gradient(muster_worker *worker, const mst_attentio
     MUSTER_TRY(host_prepare_gradient(&h, worker));
     for (int64_t i = 0; i < call->count; i++) {
         host_select(&h, i);
-        memset(h.tiles[MST_ATTENTION_DK], 0, (size_t)(call->keys * call->width * h.size));
-        memset(h.tiles[MST_ATTENTION_DV], 0, (size_t)(call->keys * call->values * h.size));
-        memset(h.tiles[MST_ATTENTION_DQ], 0, (size_t)(h.most_queries * call->width * h.size));
+        host_clear(&h, MST_ATTENTION_DK, call->keys, call->width);
+        host_clear(&h, MST_ATTENTION_DV, call->keys, call->values);
+        host_clear(&h, MST_ATTENTION_DQ, h.most_queries, call->width);
         for (int64_t first = 0; first < call->queries; first += h.most_queries)
             host_gradient_queries(&h, host_range_at(first, call->queries, h.most_queries));
         host_write(&h, MST_ATTENTION_DK, all, call->width);
