@@ -27,7 +27,8 @@ static muster_status wait_for_all(muster_worker *w, void *argument) {
     trial *t = argument;
     const int32_t rank = spans_rank(w);
     if (rank == t->late) {
-        while (!muster_worker_cancelled(w)) nap(MILLISECOND);
+        /* by few sleeps: a rank that uses the time of its core counts as one that computes */
+        while (!muster_worker_cancelled(w)) nap(50 * MILLISECOND);
         return MUSTER_OK;
     }
     t->status[rank] = muster_worker_barrier(w, NULL);

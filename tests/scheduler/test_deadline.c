@@ -122,7 +122,7 @@ static muster_status elsewhere_task(muster_worker *worker, void *argument) {
         pass_time(e->away_ns);
         e->back_ns = mst_now_ns();
         mst_worker_waits_elsewhere(worker, false);
-        while (e->stays && !muster_worker_cancelled(worker)) pass_time(MILLISECOND / 2);
+        while (e->stays && !muster_worker_cancelled(worker)) pass_time(20 * MILLISECOND); /* few sleeps: it does not compute */
         if (e->stays) return mst_error(MUSTER_ABORTED, "cancelled");
     }
     uint64_t tag = mst_team_tag(e->m.team, worker);
