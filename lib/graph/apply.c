@@ -183,14 +183,14 @@ muster_expr *mst_apply_operator(mst_graph *graph, const mst_operator *op, muster
 
 static muster_expr *refuse_input(const mst_draft *draft, muster_expr *const *inputs, int32_t i) {
     bool more;
-    char place[MST_NODE_TEXT], where[2 * MST_NODE_TEXT], what[64];
+    char place[MST_NODE_TEXT], where[2 * MST_NODE_TEXT], what[80];
     (void)mst_origin_text(&draft->graph->origin, place);
     snprintf(where, sizeof where, "%s%smuster_expr_%.60s", place, *place ? ": " : "", draft->op->name);
     const int32_t named = mst_operator_operand_count(draft->op, &more), first = named - 1; /* of those that are `more` */
     if (more && i >= first)
-        snprintf(what, sizeof what, "%.50s[%d]", draft->op->operands[first], (int)(i - first));
+        snprintf(what, sizeof what, "%.30s[%d] (inputs[%d])", draft->op->operands[first], (int)(i - first), (int)i);
     else if (i < named)
-        snprintf(what, sizeof what, "%.60s", draft->op->operands[i]);
+        snprintf(what, sizeof what, "%.40s (inputs[%d])", draft->op->operands[i], (int)i);
     else
         snprintf(what, sizeof what, "inputs[%d]", (int)i);
     (void)mst_graph_keep(draft->graph, mst_expr_check(draft->graph, inputs[i], where, what));

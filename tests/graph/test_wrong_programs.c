@@ -128,11 +128,13 @@ static void gradients(void **state) {
 
 static void graphs(void **state) {
     (void)state;
-    WRONG(muster_expr_add(x, foreign), "@: muster_expr_add: b: expected an expression of graph \"net\", received one of graph \"other\"");
-    WRONG(muster_expr_add(x, NULL), "@: muster_expr_add: b: expected an expression, received NULL");
-    WRONG(muster_expr_layer_norm(x, NULL, w, -1, 1e-5), "@: muster_expr_layer_norm: scale: expected an expression, received NULL");
+    WRONG(muster_expr_add(x, foreign),
+          "@: muster_expr_add: b (inputs[1]): expected an expression of graph \"net\", received one of graph \"other\"");
+    WRONG(muster_expr_add(x, NULL), "@: muster_expr_add: b (inputs[1]): expected an expression, received NULL");
+    WRONG(muster_expr_layer_norm(x, NULL, w, -1, 1e-5),
+          "@: muster_expr_layer_norm: scale (inputs[1]): expected an expression, received NULL");
     WRONG(muster_expr_concatenate(((muster_expr *[]){x, NULL}), 2),
-          "@: muster_expr_concatenate: x[1]: expected an expression, received NULL");
+          "@: muster_expr_concatenate: x[1] (inputs[1]): expected an expression, received NULL");
     WRONG(muster_graph_input(g, "pixels", MUSTER_F32, MUSTER_SCALAR, MUSTER_BROADCAST),
           "muster_graph_input: name: expected one that graph \"net\" does not have yet, received \"pixels\"");
     WRONG(muster_graph_input(g, "rows", MUSTER_F32, MUSTER_SHAPE(MUSTER_ROWS), MUSTER_BROADCAST),
