@@ -186,9 +186,10 @@ static muster_expr *refuse_input(const mst_draft *draft, muster_expr *const *inp
     char place[MST_NODE_TEXT], where[2 * MST_NODE_TEXT], what[80];
     (void)mst_origin_text(&draft->graph->origin, place);
     snprintf(where, sizeof where, "%s%smuster_expr_%.60s", place, *place ? ": " : "", draft->op->name);
-    const int32_t named = mst_operator_operand_count(draft->op, &more), first = named - 1; /* of those that are `more` */
-    if (more && i >= first)
-        snprintf(what, sizeof what, "%.30s[%d] (inputs[%d])", draft->op->operands[first], (int)(i - first), (int)i);
+    const int32_t named = mst_operator_operand_count(draft->op, &more);
+    const int32_t last = named - 1; /* with `more` it stands for any number of operands */
+    if (more && i >= last)
+        snprintf(what, sizeof what, "%.30s[%d] (inputs[%d])", draft->op->operands[last], (int)(i - last), (int)i);
     else if (i < named)
         snprintf(what, sizeof what, "%.40s (inputs[%d])", draft->op->operands[i], (int)i);
     else

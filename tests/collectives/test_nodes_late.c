@@ -47,7 +47,8 @@ static const char *blames(const char *message, int32_t late, int32_t process, bo
     return !company && blamed ? "nobody in its process could name the rank" : NULL;
 }
 
-/* Of the launch, and of all ranks that have waited until the deadline themselves. */
+/* What is wrong with a trial: the message of each process is judged, and that of each rank whose
+ * own wait has come to its deadline. NULL: nothing; *message: the one that was judged last. */
 static const char *judge(const spans_launch *launch, const trial *t, int32_t process, const char **message) {
     const bool company = launch->process[process].count > 1;
     for (int32_t p = 0; p < launch->processes; p++) {

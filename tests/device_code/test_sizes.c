@@ -2,7 +2,10 @@
  * launch only some threads are run, one after another: those that write chosen elements. Memory is
  * address space that the operating system fills where it is touched, so an array of 16 GiB costs as
  * much as what these threads read and write of it. Each access must lie within an operand, and each
- * chosen element of the result must have its value. */
+ * chosen element of the result must have its value.
+ *
+ * The file is long because each kernel text has a case here; their number, KERNELS, is compared
+ * with what the library has. */
 #include "argmax/argmax_parameters_private.h"
 #include "attention/attention_parameters_private.h"
 #include "base_check.h"

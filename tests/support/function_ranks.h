@@ -22,8 +22,8 @@ typedef muster_status (*ranks_body)(muster_worker *worker, int32_t rank, int32_t
  * by the library's choice only, on those of several also as non_cuda_aware. Asserts that each of
  * them did. */
 void ranks_run(ranks_body body);
-/* How often ranks_run runs the body in this process: once for each rank of each layout and name, or
- * under a sanitizer of those that the last run drew. */
+/* How often ranks_run runs the body in this process: once for each rank of each layout and name. A
+ * sanitizer runs a sample of them: then how often the last ranks_run did. */
 int32_t ranks_in_all(void);
 /* The same for a launch with a process for each digit, which names its host, and one rank in each:
  * by the library's choice. Nothing where this run has no launch of so many. */

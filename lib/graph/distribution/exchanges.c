@@ -128,16 +128,14 @@ static void gradient_exchange(mst_gradients *gradients, muster_expr *node, muste
 /* One worker has the parts of all. */
 static bool view_alone(const mst_step_run *run, muster_tensor *result) {
     if (!run->sharing || run->sharing->size > 1 || run->sharing->shards_here) return false;
-    for (int32_t d = 0; d < result->ndim; d++) result->strides[d] = run->in[0]->strides[d];
-    return true;
+    return mst_view_same(run, result);
 }
 
 static bool view_part(const mst_step_run *run, muster_tensor *result) {
     const muster_tensor *x = run->in[0];
     const muster_tensor part = part_of(run, *x, run->node->distribution.axis, run->sharing->rank);
-    for (int32_t d = 0; d < result->ndim; d++) result->strides[d] = x->strides[d];
     result->byte_offset = part.byte_offset;
-    return true;
+    return mst_view_same(run, result);
 }
 
 static muster_status run_part(muster_worker *worker, const mst_step_run *run) {

@@ -71,11 +71,6 @@ static void gradient_normalised(mst_gradients *gradients, muster_expr *node, mus
     mst_gradient_add(gradients, node, X_OF, MAKE(subtract, MAKE(multiply, dy, mst_by_channel(mst_cast_to(a, dtype), x)), taken));
 }
 
-static bool view_normalised(const mst_step_run *run, muster_tensor *result) {
-    for (int32_t d = 0; d < result->ndim; d++) result->strides[d] = run->in[0]->strides[d];
-    return true;
-}
-
 static bool distribute_normalised(const muster_expr *node, mst_distribution result, int32_t way, mst_distribution *operands) {
     if (way || result.kind != MST_CUT) return false;
     for (int32_t i = 0; i < node->input_count; i++)
@@ -90,7 +85,7 @@ const mst_operator mst_operator_normalised = {MST_ANY_OPERATOR(normalised, "y, w
                                               .flags = MST_OPERATOR_HIDDEN,
                                               .infer = mst_draft_same,
                                               .distribute = distribute_normalised,
-                                              .view = view_normalised,
+                                              .view = mst_view_same,
                                               .gradient = gradient_normalised};
 
 /* ---- operands ---- */

@@ -272,11 +272,6 @@ const mst_operator mst_operator_over_devices = {MST_ANY_OPERATOR(over_devices, "
 
 /* ---- a value that is exchanged as it is ---- */
 
-static bool view_exchanged(const mst_step_run *run, muster_tensor *result) {
-    for (int32_t d = 0; d < result->ndim; d++) result->strides[d] = run->in[0]->strides[d];
-    return true;
-}
-
 static void gradient_exchanged(mst_gradients *gradients, muster_expr *node, muster_expr *dy) {
     mst_gradient_add(gradients, node, 0, MST_APPLY(node->graph, exchanged, dy));
 }
@@ -288,5 +283,5 @@ const mst_operator mst_operator_exchanged = {MST_ANY_OPERATOR(exchanged, "x, on 
                                              .flags = MST_OPERATOR_HIDDEN,
                                              .infer = mst_draft_same,
                                              .dtypes = MST_FLOAT_DTYPES,
-                                             .view = view_exchanged,
+                                             .view = mst_view_same,
                                              .gradient = gradient_exchanged};

@@ -47,11 +47,6 @@ static muster_status infer_stop_gradient(mst_draft *draft) {
     return MUSTER_OK;
 }
 
-static bool view_stop_gradient(const mst_step_run *run, muster_tensor *result) {
-    for (int32_t d = 0; d < result->ndim; d++) result->strides[d] = run->in[0]->strides[d];
-    return true;
-}
-
 static bool distribute_stop_gradient(const muster_expr *node, mst_distribution result, int32_t way, mst_distribution *operands) {
     return way == 0 && mst_distribute_alike(node, result, 0, operands);
 }
@@ -60,7 +55,7 @@ const mst_operator mst_operator_stop_gradient = {MST_ANY_OPERATOR(stop_gradient,
                                                  .operands = {"x"},
                                                  .infer = infer_stop_gradient,
                                                  .distribute = distribute_stop_gradient,
-                                                 .view = view_stop_gradient,
+                                                 .view = mst_view_same,
                                                  .gradient = mst_gradient_zero};
 
 /* ---- constants ---- */

@@ -12,6 +12,8 @@ enum { MST_INDEX_DTYPES = MST_DTYPE_BIT(MUSTER_U8) | MST_DTYPE_BIT(MUSTER_I32) |
 
 /* The infer of an operation whose result has the dtype and the shape of its first operand. */
 muster_status mst_draft_same(mst_draft *draft);
+/* The result is operand 0 as it lies. */
+bool mst_view_same(const mst_step_run *run, muster_tensor *result);
 /* The gradient of an operation whose result does not change where it has a derivative. */
 void mst_gradient_zero(mst_gradients *gradients, muster_expr *node, muster_expr *dy);
 /* The infer of a composite operation, which is never a node. */

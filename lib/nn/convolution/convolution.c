@@ -57,33 +57,21 @@ static muster_status check_operands(const muster_worker *worker, const operands 
 
 /* ---- what the computations see ---- */
 
-static void layout_of(mst_convolution_layout *layout, const muster_tensor *tensor) {
-    const int32_t missing = MST_CONVOLUTION_DIMS - tensor->ndim;
-    for (int32_t d = 0; d < MST_CONVOLUTION_DIMS; d++) {
-        const int32_t from = d < 2 ? d : d - missing;
-        layout->shape[d] = d >= 2 && from < 2 ? 1 : tensor->shape[from];
-        layout->strides[d] = d >= 2 && from < 2 ? 0 : tensor->strides[from];
-    }
-}
-
 static void parameters_of(mst_convolution_parameters *p, const operands *o) {
-    const mst_window *window = &o->convolution->window;
+    const mst_window window = mst_window_of_all_axes(&o->convolution->window);
     mst_convolution_geometry *g = &p->geometry;
     memset(p, 0, sizeof *p); /* geometries are compared by their bytes */
-    layout_of(&g->x, o->x);
-    layout_of(&g->w, o->w);
-    layout_of(&g->y, o->y);
-    for (int32_t d = 0; d < MST_CONVOLUTION_AXES; d++) {
-        const int32_t from = d - (MST_CONVOLUTION_AXES - window->axes);
-        g->stride[d] = from < 0 ? 1 : window->stride[from];
-        g->dilation[d] = from < 0 ? 1 : window->dilation[from];
-        g->before[d] = from < 0 ? 0 : window->before[from];
-        g->after[d] = from < 0 ? 0 : window->after[from];
-    }
+    mst_window_layout(o->x, g->x.shape, g->x.strides);
+    mst_window_layout(o->w, g->w.shape, g->w.strides);
+    mst_window_layout(o->y, g->y.shape, g->y.strides);
+    memcpy(g->stride, window.stride, sizeof g->stride);
+    memcpy(g->dilation, window.dilation, sizeof g->dilation);
+    memcpy(g->before, window.before, sizeof g->before);
+    memcpy(g->after, window.after, sizeof g->after);
     g->groups = o->convolution->groups;
     g->kind = o->kind;
     g->dtype = o->x->dtype;
-    g->axes = window->axes;
+    g->axes = o->convolution->window.axes;
     p->x = muster_tensor_address(*o->x);
     p->w = muster_tensor_address(*o->w);
     p->y = muster_tensor_address(*o->y);

@@ -3,6 +3,8 @@
 
 #include "own_private.h"
 
+#include <string.h>
+
 bool mst_pooling_fits(const mst_window *window) {
     int64_t volume = 1;
     bool fits = true;
@@ -46,35 +48,23 @@ static muster_status check_operands(const muster_worker *worker, const operands 
 
 /* ---- what the computations see ---- */
 
-static void layout_of(mst_pooling_layout *layout, const muster_tensor *tensor) {
-    const int32_t missing = MST_POOLING_DIMS - tensor->ndim;
-    for (int32_t d = 0; d < MST_POOLING_DIMS; d++) {
-        const int32_t from = d < 2 ? d : d - missing;
-        layout->shape[d] = d >= 2 && from < 2 ? 1 : tensor->shape[from];
-        layout->strides[d] = d >= 2 && from < 2 ? 0 : tensor->strides[from];
-    }
-}
-
 static void parameters_of(mst_pooling_parameters *p, const operands *o) {
-    const mst_window *window = &o->pooling->window;
+    const mst_window window = mst_window_of_all_axes(&o->pooling->window);
     *p = (mst_pooling_parameters){.kind = o->kind,
                                   .dtype = o->x->dtype,
                                   .divides = o->pooling->divides,
                                   .counts_padding = o->pooling->counts_padding,
                                   .at_x = muster_tensor_address(*o->x),
                                   .at_y = muster_tensor_address(*o->y)};
-    layout_of(&p->x, o->x);
-    layout_of(&p->y, o->y);
-    for (int32_t d = 0; d < MST_POOLING_AXES; d++) {
-        const int32_t from = d - (MST_POOLING_AXES - window->axes);
-        p->size[d] = from < 0 ? 1 : window->size[from];
-        p->stride[d] = from < 0 ? 1 : window->stride[from];
-        p->dilation[d] = from < 0 ? 1 : window->dilation[from];
-        p->before[d] = from < 0 ? 0 : window->before[from];
-        p->after[d] = from < 0 ? 0 : window->after[from];
-    }
+    mst_window_layout(o->x, p->x.shape, p->x.strides);
+    mst_window_layout(o->y, p->y.shape, p->y.strides);
+    memcpy(p->size, window.size, sizeof p->size);
+    memcpy(p->stride, window.stride, sizeof p->stride);
+    memcpy(p->dilation, window.dilation, sizeof p->dilation);
+    memcpy(p->before, window.before, sizeof p->before);
+    memcpy(p->after, window.after, sizeof p->after);
     if (!o->z) return;
-    layout_of(&p->z, o->z);
+    mst_window_layout(o->z, p->z.shape, p->z.strides);
     p->at_z = muster_tensor_address(*o->z);
 }
 

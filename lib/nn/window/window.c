@@ -18,3 +18,25 @@ void mst_window_inside(const mst_window *window, int32_t axis, int64_t place, in
     if (*end > window->size[axis]) *end = window->size[axis];
     if (*first > *end) *first = *end;
 }
+
+void mst_window_layout(const muster_tensor *tensor, int64_t shape[MST_WINDOW_DIMS], int64_t strides[MST_WINDOW_DIMS]) {
+    const int32_t missing = MST_WINDOW_DIMS - tensor->ndim;
+    for (int32_t d = 0; d < MST_WINDOW_DIMS; d++) {
+        const int32_t from = d < 2 ? d : d - missing;
+        shape[d] = d >= 2 && from < 2 ? 1 : tensor->shape[from];
+        strides[d] = d >= 2 && from < 2 ? 0 : tensor->strides[from];
+    }
+}
+
+mst_window mst_window_of_all_axes(const mst_window *window) {
+    mst_window all = {.axes = MST_WINDOW_AXES};
+    for (int32_t d = 0; d < MST_WINDOW_AXES; d++) {
+        const int32_t from = d - (MST_WINDOW_AXES - window->axes);
+        all.size[d] = from < 0 ? 1 : window->size[from];
+        all.stride[d] = from < 0 ? 1 : window->stride[from];
+        all.dilation[d] = from < 0 ? 1 : window->dilation[from];
+        all.before[d] = from < 0 ? 0 : window->before[from];
+        all.after[d] = from < 0 ? 0 : window->after[from];
+    }
+    return all;
+}

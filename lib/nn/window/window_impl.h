@@ -24,4 +24,11 @@ int64_t mst_window_places(const mst_window *window, int32_t axis, int64_t extent
 /* The elements k from *first up to *end of the window at this place are not padding. */
 void mst_window_inside(const mst_window *window, int32_t axis, int64_t place, int64_t extent, int64_t *first, int64_t *end);
 
+/* The tensor (n, c, extents...) and the window with three extents, whatever they have: those that
+ * they lack come first. Of the tensor these are 1, with stride 0; strides are in elements. The
+ * window has there size, stride and dilation 1, and no padding. */
+enum { MST_WINDOW_DIMS = MST_WINDOW_AXES + 2 };
+void mst_window_layout(const muster_tensor *tensor, int64_t shape[MST_WINDOW_DIMS], int64_t strides[MST_WINDOW_DIMS]);
+mst_window mst_window_of_all_axes(const mst_window *window);
+
 #endif
