@@ -1841,6 +1841,101 @@ static inline muster_expr *muster_expr_attention_at(const char *where, muster_ex
     muster_expr_attention_at(MUSTER_HERE, a0, a1, a2, a3, a4, (muster_attention_attributes){0, __VA_ARGS__})
 #endif
 
+/* rnn: a recurrent layer: y[:, t] = h = tanh(x[:, t] w^T + h r^T + bias) for each row of x (n, t,
+ * d) with w (h, d), r (h, h), bias (h), beginning with h0, which broadcasts to (n, h), or 0; relu =
+ * 1: the larger of 0 and that sum in place of tanh; lengths, which broadcasts to (n): a row ends
+ * after so many steps, and y is 0 behind them; reverse = 1: from the last step to the first; result
+ * 1: h at the end. */
+typedef struct muster_rnn_attributes {
+    int32_t reserved; /* 0 */
+    int64_t reverse;
+    int64_t relu;
+} muster_rnn_attributes;
+static inline muster_expr *muster_expr_rnn_at(const char *where, muster_expr *x, muster_expr *w, muster_expr *r, muster_expr *bias, muster_expr *h0, muster_expr *lengths, muster_rnn_attributes attributes) {
+    muster_expr *result;
+    muster_attribute list[3];
+    memset(list, 0, sizeof list);
+    list[0].name = "reverse";
+    list[0].integer = attributes.reverse;
+    list[1].name = "relu";
+    list[1].integer = attributes.relu;
+    muster_expr *inputs[6];
+    inputs[0] = x;
+    inputs[1] = w;
+    inputs[2] = r;
+    inputs[3] = bias;
+    inputs[4] = h0;
+    inputs[5] = lengths;
+    (void)muster_expr_apply(muster_expr_graph(x), "rnn", inputs, lengths ? 6 : h0 ? 5 : 4, list, where, &result);
+    return result;
+}
+#ifndef __cplusplus
+#define muster_expr_rnn(...) muster_expr_rnn_(__VA_ARGS__, )
+#define muster_expr_rnn_(a0, a1, a2, a3, a4, a5, ...) \
+    muster_expr_rnn_at(MUSTER_HERE, a0, a1, a2, a3, a4, a5, (muster_rnn_attributes){0, __VA_ARGS__})
+#endif
+
+/* lstm: a recurrent layer with memory: with (i, f, g, o) = x[:, t] w^T + h r^T + bias, c =
+ * sigmoid(f) c + sigmoid(i) tanh(g) and y[:, t] = h = sigmoid(o) tanh(c), for each row of x (n, t,
+ * d) with w (4 h, d), r (4 h, h), bias (4 h); h0, c0, lengths and reverse as in rnn; results 1 and
+ * 2: h and c at the end. */
+typedef struct muster_lstm_attributes {
+    int32_t reserved; /* 0 */
+    int64_t reverse;
+} muster_lstm_attributes;
+static inline muster_expr *muster_expr_lstm_at(const char *where, muster_expr *x, muster_expr *w, muster_expr *r, muster_expr *bias, muster_expr *h0, muster_expr *c0, muster_expr *lengths, muster_lstm_attributes attributes) {
+    muster_expr *result;
+    muster_attribute list[2];
+    memset(list, 0, sizeof list);
+    list[0].name = "reverse";
+    list[0].integer = attributes.reverse;
+    muster_expr *inputs[7];
+    inputs[0] = x;
+    inputs[1] = w;
+    inputs[2] = r;
+    inputs[3] = bias;
+    inputs[4] = h0;
+    inputs[5] = c0;
+    inputs[6] = lengths;
+    (void)muster_expr_apply(muster_expr_graph(x), "lstm", inputs, lengths ? 7 : c0 ? 6 : h0 ? 5 : 4, list, where, &result);
+    return result;
+}
+#ifndef __cplusplus
+#define muster_expr_lstm(...) muster_expr_lstm_(__VA_ARGS__, )
+#define muster_expr_lstm_(a0, a1, a2, a3, a4, a5, a6, ...) \
+    muster_expr_lstm_at(MUSTER_HERE, a0, a1, a2, a3, a4, a5, a6, (muster_lstm_attributes){0, __VA_ARGS__})
+#endif
+
+/* gru: a gated recurrent layer: with (x1, x2, x3) = x[:, t] w^T, (h1, h2, h3) = h r^T and bias (b1,
+ * b2, b3, b4), n = tanh(x3 + b3 + sigmoid(x1 + h1 + b1) (h3 + b4)), z = sigmoid(x2 + h2 + b2), y[:,
+ * t] = h = (1 - z) n + z h, for each row of x (n, t, d) with w (3 h, d), r (3 h, h), bias (4 h);
+ * h0, lengths and reverse as in rnn; result 1: h at the end. */
+typedef struct muster_gru_attributes {
+    int32_t reserved; /* 0 */
+    int64_t reverse;
+} muster_gru_attributes;
+static inline muster_expr *muster_expr_gru_at(const char *where, muster_expr *x, muster_expr *w, muster_expr *r, muster_expr *bias, muster_expr *h0, muster_expr *lengths, muster_gru_attributes attributes) {
+    muster_expr *result;
+    muster_attribute list[2];
+    memset(list, 0, sizeof list);
+    list[0].name = "reverse";
+    list[0].integer = attributes.reverse;
+    muster_expr *inputs[6];
+    inputs[0] = x;
+    inputs[1] = w;
+    inputs[2] = r;
+    inputs[3] = bias;
+    inputs[4] = h0;
+    inputs[5] = lengths;
+    (void)muster_expr_apply(muster_expr_graph(x), "gru", inputs, lengths ? 6 : h0 ? 5 : 4, list, where, &result);
+    return result;
+}
+#ifndef __cplusplus
+#define muster_expr_gru(...) muster_expr_gru_(__VA_ARGS__, )
+#define muster_expr_gru_(a0, a1, a2, a3, a4, a5, ...) \
+    muster_expr_gru_at(MUSTER_HERE, a0, a1, a2, a3, a4, a5, (muster_gru_attributes){0, __VA_ARGS__})
+#endif
+
 /* layer_norm: (x - mean) / sqrt(variance + epsilon) over `axis` and all axes behind it, times
  * scale, plus bias, which have the shape of these axes and may be missing. */
 static inline muster_expr *muster_expr_layer_norm_at(const char *where, muster_expr *x, muster_expr *scale, muster_expr *bias, int64_t axis, double epsilon) {

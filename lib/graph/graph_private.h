@@ -85,7 +85,7 @@ static inline bool mst_same_distribution(mst_distribution a, mst_distribution b)
     return a.kind == b.kind && a.axis == b.axis && a.op == b.op;
 }
 
-enum { MST_RESULTS = 3, MST_GRAPH_ATTRIBUTES = 8, MST_GRAPH_OPERANDS = 8, MST_TEXT_ATTRIBUTE = 64 };
+enum { MST_RESULTS = 6, MST_GRAPH_ATTRIBUTES = 8, MST_GRAPH_OPERANDS = 8, MST_TEXT_ATTRIBUTE = 64 };
 struct muster_expr {
     mst_graph *graph;
     const mst_operator *op;

@@ -35,17 +35,6 @@ static muster_status check_stacks(mst_draft *draft) {
     return MUSTER_OK;
 }
 
-static muster_status check_mask(mst_draft *draft, const mst_type *scores) {
-    char expected[MST_NODE_TEXT], received[MST_NODE_TEXT];
-    const mst_type *mask = &draft->inputs[MASK]->type;
-    bool fits = mask->ndim <= scores->ndim;
-    for (int32_t d = 0; fits && d < mask->ndim; d++)
-        fits = mask->dims[d] == MST_DIM_ONE || mask->dims[d] == scores->dims[scores->ndim - mask->ndim + d];
-    if (fits) return MUSTER_OK;
-    return mst_draft_refuse(draft, MUSTER_SHAPE_MISMATCH, MASK, "expected a shape that broadcasts to %s, received %s",
-                            mst_type_text(draft->graph, scores, expected), mst_type_text(draft->graph, mask, received));
-}
-
 static muster_status infer_attention(mst_draft *draft) {
     muster_dtype dtype;
     MUSTER_TRY(mst_draft_unify(draft, 0, &dtype));
@@ -56,7 +45,7 @@ static muster_status infer_attention(mst_draft *draft) {
     mst_type scores = draft->inputs[Q]->type, *y = &draft->types[0], *lse = &draft->types[1];
     const int32_t last = scores.ndim - 1;
     scores.dims[last] = draft->inputs[K]->type.dims[last - 1];
-    if (draft->count > MASK) MUSTER_TRY(check_mask(draft, &scores));
+    if (draft->count > MASK) MUSTER_TRY(mst_draft_broadcasts(draft, MASK, &scores));
     draft->values[CAUSAL].integer = draft->values[CAUSAL].integer != 0;
     *y = *lse = draft->inputs[Q]->type;
     y->dims[last] = draft->inputs[V]->type.dims[last];

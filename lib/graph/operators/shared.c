@@ -57,6 +57,17 @@ muster_status mst_draft_unify(mst_draft *draft, int32_t first, muster_dtype *dty
     return MUSTER_OK;
 }
 
+muster_status mst_draft_broadcasts(mst_draft *draft, int32_t operand, const mst_type *type) {
+    char expected[MST_NODE_TEXT], received[MST_NODE_TEXT];
+    const mst_type *given = &draft->inputs[operand]->type;
+    bool fits = given->ndim <= type->ndim;
+    for (int32_t d = 0; fits && d < given->ndim; d++)
+        fits = given->dims[d] == MST_DIM_ONE || given->dims[d] == type->dims[type->ndim - given->ndim + d];
+    if (fits) return MUSTER_OK;
+    return mst_draft_refuse(draft, MUSTER_SHAPE_MISMATCH, operand, "expected a shape that broadcasts to %s, received %s",
+                            mst_type_text(draft->graph, type, expected), mst_type_text(draft->graph, given, received));
+}
+
 muster_status mst_draft_same(mst_draft *draft) {
     MUSTER_TRY(mst_draft_dtype(draft, 0, draft->op->dtypes));
     draft->types[0] = draft->inputs[0]->type;
