@@ -13,6 +13,7 @@
 #include "p2p/p2p_parameters_impl.h"
 #include "pool_impl.h"
 #include "pooling/pooling_impl.h"
+#include "recurrent/recurrent_impl.h"
 #include "reduction/reduction_parameters_private.h"
 #include "sim.h"
 
@@ -20,7 +21,7 @@
 #include <stdlib.h>
 
 /* One multiprocessor: at most 16 blocks in a launch, so that blocks go round their loops again. */
-enum { GRID = 16, ROWS = 2 * GRID + 3, KERNELS = 55, BARRIERS = 5 };
+enum { GRID = 16, ROWS = 2 * GRID + 3, KERNELS = 57, BARRIERS = 5 };
 /* Orders of the threads that each case is run in; FULL_SEEDS with MUSTER_TEST_FULL=1. */
 enum { SEEDS = 2, FULL_SEEDS = 40 };
 
@@ -226,6 +227,40 @@ static void attentions(muster_worker *w) {
     keep(w, d), keep(w, dv);
 }
 
+/* More states of rows than threads. */
+static void recurrent_steps(muster_worker *w) {
+    enum { ROWS = GRID, STATES = 129, STEPS = 2 };
+    for (int32_t kind = MST_RECURRENT_TANH; kind <= MST_RECURRENT_GRU; kind++) {
+        const mst_recurrent recurrent = {.kind = kind};
+        const int64_t gates = mst_recurrent_gates(kind) * STATES;
+        muster_tensor g = floats(w, SHAPE(ROWS, STEPS, gates)), r = floats(w, SHAPE(gates, STATES)), bias = floats(w, SHAPE(STATES));
+        muster_tensor y = empty(w, MUSTER_F32, SHAPE(ROWS, STEPS, STATES)), hn = empty(w, MUSTER_F32, SHAPE(ROWS, STATES)),
+                      cn = empty(w, MUSTER_F32, SHAPE(ROWS, STATES)), before_h = empty(w, MUSTER_F32, SHAPE(ROWS, STEPS, STATES)),
+                      before_c = empty(w, MUSTER_F32, SHAPE(ROWS, STEPS, STATES)),
+                      kept = empty(w, MUSTER_F32, SHAPE(ROWS, STEPS, 4 * STATES)), dgates = empty(w, MUSTER_F32, SHAPE(ROWS, STEPS, gates)),
+                      dproducts = empty(w, MUSTER_F32, SHAPE(ROWS, STEPS, gates));
+        const bool plain = kind <= MST_RECURRENT_RELU;
+        mst_recurrent_tensors t = {
+            .gates = &g, .r = &r, .bias = &bias, .y = &y, .hn = &hn, .cn = &cn, .before_h = &before_h, .before_c = &before_c};
+        if (!plain) t.kept = &kept;
+        assert_ok(mst_recurrent_forward(w, &recurrent, &t, "test"));
+        keep(w, y), keep(w, hn);
+        if (kind == MST_RECURRENT_LSTM) keep(w, cn);
+        t = (mst_recurrent_tensors){.r = &r,
+                                    .kept = plain ? &y : &kept,
+                                    .before_h = &before_h,
+                                    .before_c = &before_c,
+                                    .dy = &y,
+                                    .dgates = &dgates,
+                                    .dh0 = &hn,
+                                    .dc0 = &cn,
+                                    .dproducts = &dproducts};
+        assert_ok(mst_recurrent_gradient(w, &recurrent, &t, "test"));
+        keep(w, dgates), keep(w, hn);
+        if (kind == MST_RECURRENT_GRU) keep(w, dproducts);
+    }
+}
+
 /* More elements than threads. */
 static void convolutions(muster_worker *w) {
     const mst_convolution c = {
@@ -327,6 +362,7 @@ static const device_case cases[] = {
     {"convolutions", convolutions, {NULL}},
     {"pooling", pools, {NULL}},
     {"attention", attentions, {NULL}},
+    {"recurrent layers", recurrent_steps, {NULL}},
     {"sums of collectives", sums_of_collectives, {NULL}},
     {"integers of collectives", integers_of_collectives, {NULL}},
     {"probe of peers", probe_of_peers, {NULL}},

@@ -22,6 +22,7 @@
 #include "p2p/p2p_parameters_impl.h"
 #include "pooling/pooling_parameters_private.h"
 #include "random_uniform/random_parameters_private.h"
+#include "recurrent/recurrent_parameters_private.h"
 #include "reduce/reduce_parameters_private.h"
 #include "reduction/reduction_parameters_private.h"
 #include "scatter_add/scatter_add_parameters_private.h"
@@ -38,7 +39,7 @@
 #include <pthread.h>
 #include <sys/mman.h>
 
-enum { THREADS = 256, KERNELS = 55, REGIONS = 4 };
+enum { THREADS = 256, KERNELS = 57, REGIONS = 4 };
 static const int64_t two_31 = (int64_t)1 << 31, two_32 = (int64_t)1 << 32, region_bytes = (int64_t)48 << 30;
 /* Blocks of a launch: each thread then has up to 65 indices of 2^32. Long rows have a block
  * each. */
@@ -837,6 +838,42 @@ static void test_softmax_of_rows(void **state) {
     close_operands();
 }
 
+/* ---- a step of a recurrent layer with one state ---- */
+
+static void test_recurrent(void **state) {
+    const int64_t n = two_32 + 3;
+    const chosen c = choose_elements(n);
+    (void)state;
+    static const int64_t length = 1;
+    mst_cell_parameters p = {.rows = n, .width = 1, .kind = MST_CELL_RELU, .dtype = MUSTER_F32};
+    float *a = operand(0, n * 4, false), *y = operand(1, n * 4, true), *h = operand(2, n * 4, true);
+    for (int i = 0; i < c.count; i++) a[c.at[i]] = value_a(c.at[i]);
+    for (int i = 0; i < c.count; i++) h[c.at[i]] = 0;
+    p.operands[MST_CELL_GATES] = p.operands[MST_CELL_PRODUCTS] = (mst_cell_operand){.data = (char *)a, .row = 1};
+    p.operands[MST_CELL_LENGTHS] = (mst_cell_operand){.data = (char *)(uintptr_t)&length};
+    p.operands[MST_CELL_Y] = (mst_cell_operand){.data = (char *)y, .row = 1};
+    p.operands[MST_CELL_H] = (mst_cell_operand){.data = (char *)h, .row = 1};
+    choose("mst_cell_forward");
+    run_owners(&p, sizeof p, &c);
+    for (int i = 0; i < c.count; i++) {
+        const float sum = 2 * value_a(c.at[i]);
+        assert_value(c.at[i], sum > 0 ? sum : 0, y[c.at[i]]);
+        assert_value(c.at[i], y[c.at[i]], h[c.at[i]]);
+    }
+    /* y 1, so that the gradient goes on */
+    static const float one = 1;
+    float *dgates = operand(1, n * 4, true);
+    for (int i = 0; i < c.count; i++) h[c.at[i]] = 0;
+    p.operands[MST_CELL_KEPT] = (mst_cell_operand){.data = (char *)(uintptr_t)&one};
+    p.operands[MST_CELL_DY] = (mst_cell_operand){.data = (char *)a, .row = 1};
+    p.operands[MST_CELL_DH] = p.operands[MST_CELL_H];
+    p.operands[MST_CELL_DGATES] = (mst_cell_operand){.data = (char *)dgates, .row = 1};
+    choose("mst_cell_gradient");
+    run_owners(&p, sizeof p, &c);
+    for (int i = 0; i < c.count; i++) assert_value(c.at[i], value_a(c.at[i]), dgates[c.at[i]]);
+    close_operands();
+}
+
 /* ---- attention: matrices of one query and one key ---- */
 
 static void attend_operand(mst_attention_parameters *p, int32_t operand, const void *data, bool one_for_all) {
@@ -1016,6 +1053,7 @@ int main(void) {
         cmocka_unit_test(test_softmax),
         cmocka_unit_test(test_softmax_of_rows),
         cmocka_unit_test(test_attention),
+        cmocka_unit_test(test_recurrent),
         cmocka_unit_test(test_running_sums),
         cmocka_unit_test(test_sorting),
         cmocka_unit_test(test_triangles_and_ranges),

@@ -1,6 +1,7 @@
 /* expressions.c: the code of docs/expressions.md. */
 #include "docs.h"
 
+#include <math.h>
 #include <string.h>
 
 enum { N = 8, K = 3, H = 4, MOST_DEVICES = 64 };
@@ -447,6 +448,69 @@ static void attended(muster_runtime *rt) {
             }
 }
 
+static int near(float received, double expected) {
+    return fabs((double)received - expected) < 1e-5;
+}
+
+/* All gates are open and there is nothing to add but 1, so c counts the steps. */
+static void remembered(muster_runtime *rt) {
+    enum { STEPS = 3, INPUTS = 2, STATES = 2, LAYERS = 3 };
+    static float values[N][STEPS][INPUTS], result[N][STEPS][2 * STATES], end[N][STATES];
+    static float zeros[4 * STATES][2 * STATES], open[4 * STATES];
+    static const char *const names[LAYERS][3] = {
+        {"w0", "r0", "b0"}, {"w1", "r1", "b1"}, {"w2", "r2", "b2"}};
+    int64_t long_enough[N];
+    muster_graph *g;
+    muster_function *f;
+    muster_expr *w[LAYERS], *r[LAYERS], *b[LAYERS];
+    muster_tensor in[2 + 3 * LAYERS];
+    int count = 0;
+    for (int i = 0; i < N; i++) long_enough[i] = i % (STEPS + 1);
+    for (int k = 0; k < 4 * STATES; k++) open[k] = 100;
+    check(muster_graph_create(rt, "remembered", &g));
+    muster_expr *x = muster_graph_input(g, "x", MUSTER_F32,
+                                        MUSTER_SHAPE(MUSTER_ROWS, STEPS, INPUTS), MUSTER_SCATTER);
+    muster_expr *lengths =
+        muster_graph_input(g, "lengths", MUSTER_I64, MUSTER_SHAPE(MUSTER_ROWS), MUSTER_SCATTER);
+    in[count++] = muster_f32(values, N, STEPS, INPUTS);
+    in[count++] = muster_tensor_make(MUSTER_I64, long_enough, MUSTER_SHAPE(N));
+    for (int i = 0; i < LAYERS; i++) {
+        w[i] = muster_graph_input(g, names[i][0], MUSTER_F32,
+                                  MUSTER_SHAPE(4 * STATES, i ? STATES : INPUTS), MUSTER_BROADCAST);
+        r[i] = muster_graph_input(g, names[i][1], MUSTER_F32, MUSTER_SHAPE(4 * STATES, STATES),
+                                  MUSTER_BROADCAST);
+        b[i] = muster_graph_input(g, names[i][2], MUSTER_F32, MUSTER_SHAPE(4 * STATES),
+                                  MUSTER_BROADCAST);
+        in[count++] = muster_f32(zeros, 4 * STATES, i ? STATES : INPUTS);
+        in[count++] = muster_f32(zeros, 4 * STATES, STATES);
+        in[count++] = muster_f32(open, 4 * STATES);
+    }
+    /* snippet: remembered */
+    muster_expr *zero = muster_graph_number(g, 0); /* the states before the first step */
+    muster_expr *first = muster_expr_lstm(x, w[0], r[0], b[0], zero, zero, lengths);
+    muster_expr *ahead = muster_expr_lstm(first, w[1], r[1], b[1], zero, zero, lengths);
+    muster_expr *back =
+        muster_expr_lstm(first, w[2], r[2], b[2], zero, zero, lengths, .reverse = 1);
+    muster_expr *both[2] = {ahead, back};
+    muster_expr *y = muster_expr_concatenate(both, 2, 2); /* (rows, STEPS, 2 * STATES) */
+    muster_expr *last = muster_expr_result(ahead, 1);     /* (rows, STATES) */
+    /* end of snippet */
+    (void)muster_graph_output(g, "y", y, MUSTER_AUTO);
+    (void)muster_graph_output(g, "last", last, MUSTER_AUTO);
+    check(muster_graph_compile(g, NULL, &f));
+    check(muster_graph_destroy(g));
+    const muster_tensor out[] = {muster_f32(result, N, STEPS, 2 * STATES),
+                                 muster_f32(end, N, STATES)};
+    check(muster_function_call(f, in, count, out, 2, NULL));
+    for (int i = 0; i < N; i++)
+        for (int t = 0; t < STEPS; t++) {
+            const int length = (int)long_enough[i];
+            EXPECT(near(result[i][t][0], t < length ? tanh(t + 1) : 0));
+            EXPECT(near(result[i][t][2 * STATES - 1], t < length ? tanh(length - t) : 0));
+            EXPECT(near(end[i][0], tanh(length)));
+        }
+}
+
 static void dropped(muster_runtime *rt) {
     muster_graph *g;
     muster_function *f;
@@ -591,6 +655,7 @@ int main(void) {
     normalised(rt);
     convolved(rt);
     attended(rt);
+    remembered(rt);
     dropped(rt);
     wrong(rt);
     operators(rt);

@@ -517,8 +517,8 @@ static void random_graphs_agree(void **state) {
     if (wanted < GRAPHS) return;
     for (int32_t id = 0; id < MST_OPERATORS; id++) {
         const mst_operator *op = mst_operators[id];
-        /* the others are not smooth, of integers, losses of their own and normalisation, which the
-         * cases of test_gradients have, or convolutions, which test_convolution has */
+        /* The others are not smooth, of integers, losses of their own, or layers, which the cases
+         * of test_gradients have, or convolutions, which test_convolution has. */
         static const char *const left_out[] = {"sign",
                                                "floor",
                                                "ceil",
@@ -530,6 +530,9 @@ static void random_graphs_agree(void **state) {
                                                "softmax_cross_entropy",
                                                "stop_gradient",
                                                "attention",
+                                               "rnn",
+                                               "lstm",
+                                               "gru",
                                                "convolution",
                                                "convolution_transpose",
                                                "max_pool",

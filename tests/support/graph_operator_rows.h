@@ -6,7 +6,7 @@
 
 #include <stdbool.h>
 
-enum { OPERATOR_OPERANDS = 5, OPERATOR_ATTRIBUTES = 5 };
+enum { OPERATOR_OPERANDS = 7, OPERATOR_ATTRIBUTES = 5 };
 
 typedef struct operator_row {
     const char *operation;

@@ -35,7 +35,7 @@ typedef struct sweep {
     muster_worker *worker;
     const char *where;
     const muster_tensor *at[ROLES]; /* NULL: there is none, or it is not wanted */
-    muster_tensor own[ROLES];       /* those that had to be made */
+    muster_tensor made[ROLES];      /* those that had to be made */
     int32_t kind;
     int64_t rows, steps, width, gates; /* gates: of all a step, in numbers */
     bool reverse, host, gradient;
@@ -52,8 +52,8 @@ static muster_status check_shape(const sweep *s, role i, int32_t ndim, int64_t d
 }
 
 static muster_status check_broadcasts(const sweep *s, role i, int32_t ndim, int64_t d0, int64_t d1) {
-    const muster_tensor whole = muster_tensor_make(s->at[R]->dtype, NULL, ndim, (const int64_t[]){d0, d1});
-    return s->at[i] ? mst_op_broadcasts(s->where, names[i], s->at[i], "the states", &whole) : MUSTER_OK;
+    const muster_tensor all = muster_tensor_make(s->at[R]->dtype, NULL, ndim, (const int64_t[]){d0, d1});
+    return s->at[i] ? mst_op_broadcasts(s->where, names[i], s->at[i], "the states", &all) : MUSTER_OK;
 }
 
 static muster_status check_dtypes(const sweep *s) {
@@ -67,12 +67,12 @@ static muster_status check_dtypes(const sweep *s) {
     return MUSTER_OK;
 }
 
-/* `whole` is (n, t, ...), and tells how many rows and steps there are. */
-static muster_status check(sweep *s, role whole) {
+/* `sized` is (n, t, ...), and tells how many rows and steps there are. */
+static muster_status check(sweep *s, role sized) {
     MUSTER_TRY(check_dtypes(s));
     MUSTER_TRY(mst_op_ndim(s->where, "r", s->at[R], 2));
-    MUSTER_TRY(mst_op_ndim(s->where, names[whole], s->at[whole], 3));
-    const int64_t n = s->rows = s->at[whole]->shape[0], t = s->steps = s->at[whole]->shape[1], h = s->width = s->at[R]->shape[1];
+    MUSTER_TRY(mst_op_ndim(s->where, names[sized], s->at[sized], 3));
+    const int64_t n = s->rows = s->at[sized]->shape[0], t = s->steps = s->at[sized]->shape[1], h = s->width = s->at[R]->shape[1];
     const int64_t gates = s->gates = mst_recurrent_gates(s->kind) * h;
     const int64_t kept = s->kind == MST_RECURRENT_LSTM || s->kind == MST_RECURRENT_GRU ? 4 * h : h;
     MUSTER_TRY(check_shape(s, R, 2, gates, h, 0));
@@ -98,9 +98,9 @@ static muster_status check(sweep *s, role whole) {
 static bool is_result(const sweep *s, role i) { return s->gradient ? i >= DGATES : i >= Y && i <= KEPT; }
 
 static muster_status make(sweep *s, role i, muster_dtype dtype, int32_t ndim, int64_t d0, int64_t d1, int64_t d2) {
-    s->own[i] = muster_worker_scratch(s->worker, dtype, ndim, (const int64_t[]){d0, d1, d2});
-    if (s->own[i].dtype == MUSTER_DTYPE_NONE) return s->worker->scratch_status;
-    s->at[i] = &s->own[i];
+    s->made[i] = muster_worker_scratch(s->worker, dtype, ndim, (const int64_t[]){d0, d1, d2});
+    if (s->made[i].dtype == MUSTER_DTYPE_NONE) return s->worker->scratch_status;
+    s->at[i] = &s->made[i];
     return MUSTER_OK;
 }
 
@@ -116,7 +116,7 @@ static muster_status in_rows(sweep *s, role i) {
     const muster_tensor *operand = s->at[i];
     if (!operand || has_rows(operand)) return MUSTER_OK;
     MUSTER_TRY(make_like(s, i, operand));
-    return muster_copy(s->worker, *operand, s->own[i]);
+    return muster_copy(s->worker, *operand, s->made[i]);
 }
 
 /* The same for the results, which are written at the end. */
@@ -130,7 +130,7 @@ static muster_status results_in_rows(sweep *s) {
 }
 static muster_status results_write(sweep *s) {
     for (role i = Y; i < ROLES; i++)
-        if (s->targets[i]) MUSTER_TRY(muster_copy(s->worker, s->own[i], *s->targets[i]));
+        if (s->targets[i]) MUSTER_TRY(muster_copy(s->worker, s->made[i], *s->targets[i]));
     return MUSTER_OK;
 }
 
@@ -138,7 +138,7 @@ static muster_status results_write(sweep *s) {
 static muster_status lengths_make(sweep *s) {
     const muster_tensor *lengths = s->at[LENGTHS];
     MUSTER_TRY(make(s, LENGTHS, MUSTER_I64, 1, s->rows, 0, 0));
-    return lengths ? muster_copy(s->worker, *lengths, s->own[LENGTHS]) : muster_fill(s->worker, (double)s->steps, s->own[LENGTHS]);
+    return lengths ? muster_copy(s->worker, *lengths, s->made[LENGTHS]) : muster_fill(s->worker, (double)s->steps, s->made[LENGTHS]);
 }
 
 /* A state (n, h) that begins as `from`, or as 0. */
@@ -208,8 +208,8 @@ static muster_status gradient_step(const sweep *s, int64_t time) {
     return muster_gemm(s->worker, 1, at_time(products, time), *s->at[R], 1, *s->at[DH0]);
 }
 
-static muster_status sweep_open(sweep *s, role whole) {
-    MUSTER_TRY(check(s, whole));
+static muster_status sweep_open(sweep *s, role sized) {
+    MUSTER_TRY(check(s, sized));
     s->host = mst_device_is_host(s->worker->device);
     if (s->host) MUSTER_TRY(mst_worker_drain(s->worker));
     if (s->host) MUSTER_TRY(mst_cell_host_open(s->worker, s->at[R]->dtype, s->width, &s->cell));
