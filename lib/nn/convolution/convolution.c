@@ -6,8 +6,8 @@
 
 #include <string.h>
 
-static const mst_convolution_library *const no_libraries[] = {NULL};
-const mst_convolution_library *const *mst_convolution_libraries = no_libraries;
+static const mst_convolution_library *const libraries[] = {&mst_convolution_onednn, NULL};
+const mst_convolution_library *const *mst_convolution_libraries = libraries;
 
 /* ---- checks ---- */
 

@@ -18,6 +18,9 @@ typedef struct mst_convolution_library {
     void (*destroy)(void *state);
 } mst_convolution_library;
 
+/* onednn_convolution.c */
+extern const mst_convolution_library mst_convolution_onednn;
+
 /* The libraries in the order in which they are asked; NULL ends the list. The library's own code
  * computes what none of them takes. Tests replace the list. */
 extern const mst_convolution_library *const *mst_convolution_libraries;

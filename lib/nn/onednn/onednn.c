@@ -1,0 +1,194 @@
+/* oneDNN, opened at run time, and what differs between its versions 2 and 3. */
+#include "onednn/onednn_private.h"
+
+#include "own_thread_impl.h"
+
+#include <dlfcn.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const char *const sonames[] = {"libdnnl.so.3", "libdnnl.so.2"};
+
+#define SYMBOLS(X)                                                         \
+    X(engine_create, "dnnl_engine_create")                                 \
+    X(stream_create, "dnnl_stream_create")                                 \
+    X(stream_destroy, "dnnl_stream_destroy")                               \
+    X(attr_create, "dnnl_primitive_attr_create")                           \
+    X(attr_set_scratchpad_mode, "dnnl_primitive_attr_set_scratchpad_mode") \
+    X(attr_destroy, "dnnl_primitive_attr_destroy")                         \
+    X(primitive_desc_destroy, "dnnl_primitive_desc_destroy")               \
+    X(primitive_desc_query_md, "dnnl_primitive_desc_query_md")             \
+    X(primitive_desc_query, "dnnl_primitive_desc_query")                   \
+    X(primitive_create, "dnnl_primitive_create")                           \
+    X(primitive_execute, "dnnl_primitive_execute")                         \
+    X(primitive_destroy, "dnnl_primitive_destroy")                         \
+    X(memory_create, "dnnl_memory_create")                                 \
+    X(memory_set_data_handle, "dnnl_memory_set_data_handle")               \
+    X(memory_destroy, "dnnl_memory_destroy")                               \
+    X(reorder_desc_create, "dnnl_reorder_primitive_desc_create")           \
+    X(md_get_size, "dnnl_memory_desc_get_size")                            \
+    X(md_equal, "dnnl_memory_desc_equal")
+
+/* The functions of one version only. Version 2 fills structures of the caller, whose sizes are 696
+ * and 5,976 bytes in 2.6. */
+enum { MD_BYTES = 4096, CONVOLUTION_BYTES = 65536 };
+typedef struct version_functions {
+    int (*md_init_strides)(void *md, int ndim, const int64_t *dims, int dtype, const int64_t *strides);
+    int (*md_init_tag)(void *md, int ndim, const int64_t *dims, int dtype, int tag);
+    int (*md_create_strides)(void **md, int ndim, const int64_t *dims, int dtype, const int64_t *strides);
+    int (*md_create_tag)(void **md, int ndim, const int64_t *dims, int dtype, int tag);
+    int (*md_destroy)(void *md);
+    int (*init_forward)(void *convolution, int prop, int algorithm, const void *x, const void *w, const void *bias, const void *y,
+                        const int64_t *stride, const int64_t *dilation, const int64_t *before, const int64_t *after);
+    int (*init_data)(void *convolution, int algorithm, const void *x, const void *w, const void *y, const int64_t *stride,
+                     const int64_t *dilation, const int64_t *before, const int64_t *after);
+    int (*init_weights)(void *convolution, int algorithm, const void *x, const void *w, const void *bias, const void *y,
+                        const int64_t *stride, const int64_t *dilation, const int64_t *before, const int64_t *after);
+    int (*desc_create)(void **desc, const void *convolution, const void *attr, void *engine, const void *forward);
+    int (*create_forward)(void **desc, void *engine, int prop, int algorithm, const void *x, const void *w, const void *bias, const void *y,
+                          const int64_t *stride, const int64_t *dilation, const int64_t *before, const int64_t *after, const void *attr);
+    int (*create_data)(void **desc, void *engine, int algorithm, const void *x, const void *w, const void *y, const int64_t *stride,
+                       const int64_t *dilation, const int64_t *before, const int64_t *after, const void *forward, const void *attr);
+    int (*create_weights)(void **desc, void *engine, int algorithm, const void *x, const void *w, const void *bias, const void *y,
+                          const int64_t *stride, const int64_t *dilation, const int64_t *before, const int64_t *after, const void *forward,
+                          const void *attr);
+} version_functions;
+
+#define SYMBOLS_2(X)                                                       \
+    X(md_init_strides, "dnnl_memory_desc_init_by_strides")                 \
+    X(md_init_tag, "dnnl_memory_desc_init_by_tag")                         \
+    X(init_forward, "dnnl_dilated_convolution_forward_desc_init")          \
+    X(init_data, "dnnl_dilated_convolution_backward_data_desc_init")       \
+    X(init_weights, "dnnl_dilated_convolution_backward_weights_desc_init") \
+    X(desc_create, "dnnl_primitive_desc_create")
+#define SYMBOLS_3(X)                                                       \
+    X(md_create_strides, "dnnl_memory_desc_create_with_strides")           \
+    X(md_create_tag, "dnnl_memory_desc_create_with_tag")                   \
+    X(md_destroy, "dnnl_memory_desc_destroy")                              \
+    X(create_forward, "dnnl_convolution_forward_primitive_desc_create")    \
+    X(create_data, "dnnl_convolution_backward_data_primitive_desc_create") \
+    X(create_weights, "dnnl_convolution_backward_weights_primitive_desc_create")
+
+static mst_onednn onednn;
+static version_functions functions;
+static struct {
+    int (*get)(void);
+    void (*set)(int count);
+} threads;
+static bool usable;
+
+/* memcpy, because ISO C has no conversion from void * to a pointer to a function. */
+static bool symbol_found(void *handle, const char *symbol, void *pointer) {
+    void *address = dlsym(handle, symbol);
+    memcpy(pointer, &address, sizeof address);
+    return address != NULL;
+}
+
+static bool symbols_found(void *handle) {
+    bool all = true, of_2 = true, of_3 = true;
+#define FIND(member, symbol) all = all && symbol_found(handle, symbol, &onednn.member);
+#define FIND_2(member, symbol) of_2 = of_2 && symbol_found(handle, symbol, &functions.member);
+#define FIND_3(member, symbol) of_3 = of_3 && symbol_found(handle, symbol, &functions.member);
+    SYMBOLS(FIND)
+    SYMBOLS_3(FIND_3)
+    if (!of_3) SYMBOLS_2(FIND_2)
+    onednn.version = of_3 ? 3 : 2;
+    /* Searching by the handle goes through the libraries that it needs, too. */
+    const bool openmp =
+        symbol_found(handle, "omp_get_max_threads", &threads.get) && symbol_found(handle, "omp_set_num_threads", &threads.set);
+    return all && (of_3 || of_2) && openmp;
+}
+
+static muster_status open_library(void *unused) {
+    (void)unused;
+    void *handle = NULL;
+    const char *asked = getenv("MUSTER_ONEDNN");
+    if (asked && strcmp(asked, "none") == 0) return MUSTER_OK;
+    if (asked && *asked) handle = dlopen(asked, RTLD_LOCAL | RTLD_NOW);
+    for (size_t i = 0; !(asked && *asked) && !handle && i < sizeof sonames / sizeof *sonames; i++)
+        handle = dlopen(sonames[i], RTLD_LOCAL | RTLD_NOW);
+    usable = handle && symbols_found(handle) && onednn.engine_create(&onednn.engine, MST_ONEDNN_CPU, 0) == 0;
+    return MUSTER_OK;
+}
+
+/* A library starts threads when it is opened, or asks for more stack than the program's thread
+ * has. */
+static void open_once(void) { (void)mst_own_thread_run(open_library, NULL, "muster_function_call: oneDNN"); }
+
+const mst_onednn *mst_onednn_get(void) {
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
+    (void)pthread_once(&once, open_once);
+    return usable ? &onednn : NULL;
+}
+
+void *mst_onednn_md_create(int32_t ndim, const int64_t *dims, const int64_t *strides) {
+    void *md = NULL;
+    if (onednn.version == 3) {
+        const int failed = strides ? functions.md_create_strides(&md, ndim, dims, MST_ONEDNN_F32, strides)
+                                   : functions.md_create_tag(&md, ndim, dims, MST_ONEDNN_F32, MST_ONEDNN_ANY);
+        return failed ? NULL : md;
+    }
+    if (!(md = mst_alloc(MD_BYTES))) return NULL;
+    if ((strides ? functions.md_init_strides(md, ndim, dims, MST_ONEDNN_F32, strides)
+                 : functions.md_init_tag(md, ndim, dims, MST_ONEDNN_F32, MST_ONEDNN_ANY)) == 0)
+        return md;
+    mst_free(md);
+    return NULL;
+}
+
+void mst_onednn_md_destroy(void *md) {
+    if (md && onednn.version == 3)
+        (void)functions.md_destroy(md);
+    else
+        mst_free(md);
+}
+
+static int desc_2(void **made, int32_t kind, const void *x, const void *w, const void *bias, const void *y, const mst_onednn_window *m,
+                  const void *forward, const void *attr) {
+    void *convolution = mst_alloc(CONVOLUTION_BYTES);
+    if (!convolution) return 1;
+    int failed;
+    if (kind == MST_ONEDNN_FORWARD)
+        failed = functions.init_forward(convolution, MST_ONEDNN_TRAINING, MST_ONEDNN_DIRECT, x, w, bias, y, m->stride, m->dilation,
+                                        m->before, m->after);
+    else if (kind == MST_ONEDNN_DATA)
+        failed = functions.init_data(convolution, MST_ONEDNN_DIRECT, x, w, y, m->stride, m->dilation, m->before, m->after);
+    else
+        failed = functions.init_weights(convolution, MST_ONEDNN_DIRECT, x, w, bias, y, m->stride, m->dilation, m->before, m->after);
+    if (!failed) failed = functions.desc_create(made, convolution, attr, onednn.engine, forward);
+    mst_free(convolution);
+    return failed;
+}
+
+static int desc_3(void **made, int32_t kind, const void *x, const void *w, const void *bias, const void *y, const mst_onednn_window *m,
+                  const void *forward, const void *attr) {
+    if (kind == MST_ONEDNN_FORWARD)
+        return functions.create_forward(made, onednn.engine, MST_ONEDNN_TRAINING, MST_ONEDNN_DIRECT, x, w, bias, y, m->stride, m->dilation,
+                                        m->before, m->after, attr);
+    if (kind == MST_ONEDNN_DATA)
+        return functions.create_data(made, onednn.engine, MST_ONEDNN_DIRECT, x, w, y, m->stride, m->dilation, m->before, m->after, forward,
+                                     attr);
+    return functions.create_weights(made, onednn.engine, MST_ONEDNN_DIRECT, x, w, bias, y, m->stride, m->dilation, m->before, m->after,
+                                    forward, attr);
+}
+
+void *mst_onednn_convolution_desc(int32_t kind, const void *x, const void *w, const void *bias, const void *y,
+                                  const mst_onednn_window *window, const void *forward) {
+    void *attr = NULL, *made = NULL;
+    if (onednn.attr_create(&attr)) return NULL;
+    const int failed = onednn.attr_set_scratchpad_mode(attr, MST_ONEDNN_SCRATCH_OF_USER) ||
+                       (onednn.version == 3 ? desc_3 : desc_2)(&made, kind, x, w, bias, y, window, forward, attr);
+    (void)onednn.attr_destroy(attr);
+    return failed ? NULL : made;
+}
+
+int mst_onednn_threads_one(void) {
+    const int before = threads.get();
+    if (before != 1) threads.set(1);
+    return before;
+}
+
+void mst_onednn_threads_restore(int before) {
+    if (before != 1) threads.set(before);
+}
