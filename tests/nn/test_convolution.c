@@ -1,5 +1,5 @@
 /* The three computations of a convolution against seven loops in f64: random shapes, each kind of
- * layout, all dtypes; on CPU cores with BLAS and without, and by the kernels. The numbers are small
+ * layout, all dtypes; on CPU cores with BLAS, without, and by oneDNN, and by the kernels. The numbers are small
  * integers, so that sums of f32 and f64 are exact. */
 #include "base_check.h"
 #include "base_machine.h"
@@ -7,6 +7,7 @@
 #include "convolution/library_private.h"
 #include "device_discrete.h"
 #include "nn_impl.h"
+#include "onednn/onednn_private.h"
 #include "op_impl.h"
 #include "ops_fixture.h"
 
@@ -254,8 +255,38 @@ static muster_status large_body(muster_worker *worker, void *unused) {
     return MUSTER_OK;
 }
 
+/* oneDNN, with its runs counted. */
+static int32_t onednn_runs;
+static muster_status counted_create(muster_worker *worker, const mst_convolution_geometry *geometry, void **state) {
+    return mst_convolution_onednn.create(worker, geometry, state);
+}
+static muster_status counted_run(muster_worker *worker, void *state, const mst_convolution_parameters *parameters) {
+    onednn_runs++;
+    return mst_convolution_onednn.run(worker, state, parameters);
+}
+static void counted_destroy(void *state) { mst_convolution_onednn.destroy(state); }
+
+static void run_by_onednn(mst_task body) {
+    static const mst_convolution_library counted = {"counted", counted_create, counted_run, counted_destroy};
+    static const mst_convolution_library *const list[] = {&counted, NULL};
+    const mst_convolution_library *const *before = mst_convolution_libraries;
+    const int32_t cases_before = cases;
+    mst_convolution_libraries = list;
+    onednn_runs = 0;
+    ops_seed();
+    const muster_status status = ops_run_on("host", body, NULL);
+    mst_convolution_libraries = before;
+    assert_ok(status);
+    assert_non_null(mst_onednn_get());
+    /* a quarter of the cases is f32, of which those are left out that are strided or empty, or have
+     * shapes for which it has plain loops only */
+    assert_in_range(onednn_runs, (cases - cases_before) / 20, (cases - cases_before) / 4);
+}
+
 static void run_everywhere(mst_task body) {
     static const char *const backends[] = {"host", "discrete"};
+    static const mst_convolution_library *const none[] = {NULL};
+    mst_convolution_libraries = none; /* the library's own code */
     for (int b = ops_first_backend(); b < 2; b++) {
         ops_seed();
         assert_ok(ops_run_on(backends[b], body, NULL));
@@ -268,9 +299,10 @@ static void run_everywhere(mst_task body) {
     mst_blas_close();
     assert_ok(status);
     assert_true(blas);
+    run_by_onednn(body);
 }
 
-static int32_t places_to_run(void) { return on_gpus() ? 2 - ops_first_backend() : 3; }
+static int32_t places_to_run(void) { return on_gpus() ? 2 - ops_first_backend() : 4; }
 
 static void small_shapes_agree_with_seven_loops(void **state) {
     (void)state;

@@ -268,14 +268,19 @@ static int primitives_run(const mst_onednn *d, const onednn_state *state) {
     return code || !result->reorder ? code : reorder_run(d, state, result, true);
 }
 
-static muster_status onednn_run(muster_worker *worker, void *made, const mst_convolution_parameters *p) {
+static muster_status state_run(muster_worker *worker, onednn_state *state, const mst_convolution_parameters *p) {
     const mst_onednn *d = mst_onednn_get();
-    onednn_state *state = made;
-    MUSTER_TRY(mst_worker_drain(worker));
     MUSTER_TRY(memory_give(worker, d, state, p));
     const int before = mst_onednn_threads_one(), code = primitives_run(d, state);
     mst_onednn_threads_restore(before);
     return code ? failed(code) : MUSTER_OK;
+}
+
+static muster_status onednn_run(muster_worker *worker, void *made, const mst_convolution_parameters *p) {
+    MUSTER_TRY(mst_worker_drain(worker));
+    const int64_t mark = muster_worker_scratch_mark(worker);
+    MUSTER_TRY(state_run(worker, made, p));
+    return muster_worker_scratch_release(worker, mark);
 }
 
 const mst_convolution_library mst_convolution_onednn = {"oneDNN", onednn_create, onednn_run, onednn_destroy};

@@ -216,9 +216,37 @@ static muster_status sweep_open(sweep *s, role sized) {
     return lengths_make(s);
 }
 
+static muster_status forward_sweep(sweep *s) {
+    MUSTER_TRY(sweep_open(s, GATES));
+    MUSTER_TRY(results_in_rows(s));
+    MUSTER_TRY(in_rows(s, GATES));
+    MUSTER_TRY(in_rows(s, BIAS));
+    MUSTER_TRY(state_make(s, HN, H0));
+    if (s->kind == MST_RECURRENT_LSTM) MUSTER_TRY(state_make(s, CN, C0));
+    const muster_tensor products = muster_worker_scratch(s->worker, s->at[R]->dtype, 2, (const int64_t[]){s->rows, s->gates});
+    if (products.dtype == MUSTER_DTYPE_NONE) return s->worker->scratch_status;
+    for (int64_t i = 0; i < s->steps && s->rows > 0 && s->width > 0; i++)
+        MUSTER_TRY(forward_step(s, s->reverse ? s->steps - 1 - i : i, &products));
+    return results_write(s);
+}
+
+static muster_status gradient_sweep(sweep *s) {
+    MUSTER_TRY(sweep_open(s, KEPT));
+    MUSTER_TRY(results_in_rows(s));
+    MUSTER_TRY(in_rows(s, DY));
+    MUSTER_TRY(in_rows(s, KEPT));
+    MUSTER_TRY(in_rows(s, BEFORE_H));
+    MUSTER_TRY(in_rows(s, BEFORE_C));
+    MUSTER_TRY(state_make(s, DH0, DHN));
+    if (s->kind == MST_RECURRENT_LSTM) MUSTER_TRY(state_make(s, DC0, DCN));
+    if (!s->at[DGATES]) MUSTER_TRY(make(s, DGATES, s->at[R]->dtype, 3, s->rows, s->steps, s->gates));
+    if (s->kind == MST_RECURRENT_GRU && !s->at[DPRODUCTS]) MUSTER_TRY(make(s, DPRODUCTS, s->at[R]->dtype, 3, s->rows, s->steps, s->gates));
+    for (int64_t i = 0; i < s->steps && s->rows > 0 && s->width > 0; i++) MUSTER_TRY(gradient_step(s, s->reverse ? i : s->steps - 1 - i));
+    return results_write(s);
+}
+
 muster_status mst_recurrent_forward(muster_worker *worker, const mst_recurrent *recurrent, const mst_recurrent_tensors *t,
                                     const char *where) {
-    const bool lstm = recurrent->kind == MST_RECURRENT_LSTM;
     sweep s = {.worker = worker,
                .where = where,
                .kind = recurrent->kind,
@@ -235,17 +263,9 @@ muster_status mst_recurrent_forward(muster_worker *worker, const mst_recurrent *
                       [BEFORE_H] = given(t->before_h),
                       [BEFORE_C] = given(t->before_c),
                       [KEPT] = given(t->kept)}};
-    MUSTER_TRY(sweep_open(&s, GATES));
-    MUSTER_TRY(results_in_rows(&s));
-    MUSTER_TRY(in_rows(&s, GATES));
-    MUSTER_TRY(in_rows(&s, BIAS));
-    MUSTER_TRY(state_make(&s, HN, H0));
-    if (lstm) MUSTER_TRY(state_make(&s, CN, C0));
-    const muster_tensor products = muster_worker_scratch(worker, t->r->dtype, 2, (const int64_t[]){s.rows, s.gates});
-    if (products.dtype == MUSTER_DTYPE_NONE) return worker->scratch_status;
-    for (int64_t i = 0; i < s.steps && s.rows > 0 && s.width > 0; i++)
-        MUSTER_TRY(forward_step(&s, s.reverse ? s.steps - 1 - i : i, &products));
-    return results_write(&s);
+    const int64_t mark = muster_worker_scratch_mark(worker);
+    MUSTER_TRY(forward_sweep(&s));
+    return muster_worker_scratch_release(worker, mark);
 }
 
 muster_status mst_recurrent_gradient(muster_worker *worker, const mst_recurrent *recurrent, const mst_recurrent_tensors *t,
@@ -268,16 +288,7 @@ muster_status mst_recurrent_gradient(muster_worker *worker, const mst_recurrent 
                       [DH0] = given(t->dh0),
                       [DC0] = lstm ? given(t->dc0) : NULL,
                       [DPRODUCTS] = gru ? given(t->dproducts) : NULL}};
-    MUSTER_TRY(sweep_open(&s, KEPT));
-    MUSTER_TRY(results_in_rows(&s));
-    MUSTER_TRY(in_rows(&s, DY));
-    MUSTER_TRY(in_rows(&s, KEPT));
-    MUSTER_TRY(in_rows(&s, BEFORE_H));
-    MUSTER_TRY(in_rows(&s, BEFORE_C));
-    MUSTER_TRY(state_make(&s, DH0, DHN));
-    if (lstm) MUSTER_TRY(state_make(&s, DC0, DCN));
-    if (!s.at[DGATES]) MUSTER_TRY(make(&s, DGATES, t->r->dtype, 3, s.rows, s.steps, s.gates));
-    if (gru && !s.at[DPRODUCTS]) MUSTER_TRY(make(&s, DPRODUCTS, t->r->dtype, 3, s.rows, s.steps, s.gates));
-    for (int64_t i = 0; i < s.steps && s.rows > 0 && s.width > 0; i++) MUSTER_TRY(gradient_step(&s, s.reverse ? i : s.steps - 1 - i));
-    return results_write(&s);
+    const int64_t mark = muster_worker_scratch_mark(worker);
+    MUSTER_TRY(gradient_sweep(&s));
+    return muster_worker_scratch_release(worker, mark);
 }
