@@ -67,8 +67,10 @@ static muster_status each(const mst_nccl_issue *c, step step, bool all) {
 
 /* Runs a step inside an NCCL group. */
 static muster_status grouped(const mst_nccl_issue *c, step step, bool all) {
+    int64_t warn_after_ns, fail_after_ns;
     MUSTER_TRY(MST_NCCL_CALL(c, ncclGroupStart));
-    return mst_nccl_group_end(c->nccl_worker, c->handle, each(c, step, all), mst_pool_settings(c->worker->pool)->fail_after_ns);
+    mst_worker_deadlines(c->worker, &warn_after_ns, &fail_after_ns);
+    return mst_nccl_group_end(c->nccl_worker, c->handle, each(c, step, all), fail_after_ns);
 }
 
 static muster_status make_slots(const mst_nccl_issue *c, bool *combined) {

@@ -7,6 +7,7 @@
 #include "sim.h"
 
 #include "base_pace.h"
+#include "scheduler_stand_still.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -294,7 +295,7 @@ static void an_nccl_that_fails_in_three_calls_is_given_up(void **state) {
 /* Rank 0 alone enters NCCL. The others have met it, and see the end of the call before. */
 static bool others_are_slow(muster_worker *worker, int32_t collective, mst_rendezvous_moment moment, muster_status *status) {
     if (collective != MST_ALL_REDUCE || moment != MST_MOMENT_WRITES || worker->rank == 0) return false;
-    while (!muster_worker_cancelled(worker)) nanosleep(&(struct timespec){.tv_nsec = 100000}, NULL);
+    stand_still_until_cancelled(worker);
     *status = mst_error(MUSTER_ABORTED, "the call has ended");
     return true;
 }

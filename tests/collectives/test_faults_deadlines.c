@@ -5,6 +5,7 @@
 #include "base_check.h"
 #include "base_pace.h"
 #include "collectives_faults.h"
+#include "scheduler_stand_still.h"
 
 #include <stdio.h>
 #include <sys/syscall.h>
@@ -26,9 +27,6 @@ typedef struct world {
 } world;
 
 static void nap(int64_t ns) { nanosleep(&(struct timespec){ns / 1000000000, ns % 1000000000}, NULL); }
-static void sleep_until_lost(const muster_worker *w) {
-    while (!muster_worker_cancelled(w)) nap(4 * MILLISECOND);
-}
 
 static void keep_line(void *user, muster_log_level level, const char *line) {
     (void)level;
@@ -115,13 +113,13 @@ enum { TAG = 7 };
 
 static muster_status receive_body(world *t, muster_worker *w, muster_tensor mine, muster_tensor theirs) {
     (void)mine;
-    if (muster_worker_rank(w) == t->late) return sleep_until_lost(w), MUSTER_OK;
+    if (muster_worker_rank(w) == t->late) return stand_still_until_cancelled(w), MUSTER_OK;
     return muster_worker_rank(w) == (t->late + 1) % t->c.size ? muster_worker_recv(w, NULL, t->late, TAG, theirs) : MUSTER_OK;
 }
 
 static muster_status send_body(world *t, muster_worker *w, muster_tensor mine, muster_tensor theirs) {
     (void)theirs;
-    if (muster_worker_rank(w) == t->late) return sleep_until_lost(w), MUSTER_OK;
+    if (muster_worker_rank(w) == t->late) return stand_still_until_cancelled(w), MUSTER_OK;
     return muster_worker_rank(w) == (t->late + 1) % t->c.size ? muster_worker_send(w, NULL, t->late, TAG, mine) : MUSTER_OK;
 }
 
@@ -284,7 +282,7 @@ static void await_sleep(int32_t thread) {
 /* The late rank stays away after an all_reduce until the others have left their bodies, and the
  * caller's thread, unless it is the late rank's own, sleeps: it waits for the end of the call. */
 static void stay_away(world *t, const muster_worker *w) {
-    sleep_until_lost(w);
+    stand_still_until_cancelled(w);
     while (atomic_load(&t->left) < t->c.size - 1) nap(MILLISECOND);
     if (t->caller != (int32_t)syscall(SYS_gettid)) await_sleep(t->caller);
     atomic_store(&t->came_back, 1);

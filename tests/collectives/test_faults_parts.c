@@ -4,6 +4,7 @@
 #include "base_pace.h"
 #include "collectives_faults.h"
 #include "nodes/slabs_private.h"
+#include "scheduler_stand_still.h"
 
 #include <stdio.h>
 #include <time.h>
@@ -26,8 +27,6 @@ typedef struct world {
     muster_status statuses[FAULTS_RANKS];
     char messages[FAULTS_RANKS][MST_MESSAGE_SIZE];
 } world;
-
-static void nap(int64_t ns) { nanosleep(&(struct timespec){ns / 1000000000, ns % 1000000000}, NULL); }
 
 /* Sums of rank + 1 over the members. */
 static muster_status sum_over(muster_worker *w, muster_communicator *part, int64_t count, double expected) {
@@ -66,7 +65,7 @@ static muster_status misbehave(world *t, muster_worker *w) {
     case RETURNS:
         return MUSTER_OK;
     case SLEEPS:
-        while (!muster_worker_cancelled(w)) nap(4 * MILLISECOND);
+        stand_still_until_cancelled(w);
         return MUSTER_OK;
     case WRONG_COUNT:
         return sum_over(w, t->parts[rank], COUNT + 1, 0);

@@ -3,6 +3,7 @@
 #include "base_check.h"
 #include "base_pace.h"
 #include "collectives_spans.h"
+#include "scheduler_stand_still.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -21,14 +22,11 @@ typedef struct trial {
     char message[SPANS_RANKS][MST_MESSAGE_SIZE];
 } trial;
 
-static void nap(int64_t ns) { nanosleep(&(struct timespec){ns / 1000000000, ns % 1000000000}, NULL); }
-
 static muster_status wait_for_all(muster_worker *w, void *argument) {
     trial *t = argument;
     const int32_t rank = spans_rank(w);
     if (rank == t->late) {
-        /* by few sleeps: a rank that uses the time of its core counts as one that computes */
-        while (!muster_worker_cancelled(w)) nap(50 * MILLISECOND);
+        stand_still_until_cancelled(w);
         return MUSTER_OK;
     }
     t->status[rank] = muster_worker_barrier(w, NULL);

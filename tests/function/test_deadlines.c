@@ -7,6 +7,7 @@
 #include "function_fixture.h"
 #include "muster/communicator.h"
 #include "muster/nodes.h"
+#include "scheduler_stand_still.h"
 
 #include <stdatomic.h>
 #include <stdbool.h>
@@ -31,9 +32,7 @@ static muster_status body(muster_worker *w, const muster_tensor *in, muster_tens
     if (muster_worker_rank(w) == t->late) {
         if (t->comes && !t->until_warned) pass_time(test_patience(150 * MILLISECOND));
         for (int i = 0; t->until_warned && i < (int)(20000 * test_pace()) && atomic_load(&t->warnings) == 0; i++) pass_time(MILLISECOND);
-        /* where no deadline ends it, the test fails */
-        const int patience = t->comes ? 0 : (int)(20000 * test_pace());
-        for (int i = 0; i < patience && !muster_worker_cancelled(w); i++) pass_time(MILLISECOND);
+        if (!t->comes) stand_still_until_cancelled(w);
     }
     MUSTER_TRY(muster_worker_barrier(w, NULL));
     return muster_sum(w, in[0], out[0]);

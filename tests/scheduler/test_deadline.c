@@ -1,6 +1,7 @@
 /* Deadlines: a wait warns, then fails, and says for whom it waited. */
 #include "base_pace.h"
 #include "scheduler_device.h"
+#include "scheduler_stand_still.h"
 #include "team_impl.h"
 
 #include <sched.h>
@@ -39,7 +40,7 @@ static muster_status never_task(muster_worker *worker, void *argument) {
     uint64_t event = mst_record_begin(&worker->recorder, MST_EVENT_BODY, "mean_dot", 1, 64);
     mst_record_end(&worker->recorder, event);
     if (worker->rank == m->late) {
-        while (!muster_worker_cancelled(worker)) pass_time(MILLISECOND / 2);
+        stand_still_until_cancelled(worker);
         return mst_error(MUSTER_ABORTED, "cancelled");
     }
     uint64_t tag = mst_team_tag(m->team, worker);
@@ -122,7 +123,7 @@ static muster_status elsewhere_task(muster_worker *worker, void *argument) {
         pass_time(e->away_ns);
         e->back_ns = mst_now_ns();
         mst_worker_waits_elsewhere(worker, false);
-        while (e->stays && !muster_worker_cancelled(worker)) pass_time(20 * MILLISECOND); /* few sleeps: it does not compute */
+        if (e->stays) stand_still_until_cancelled(worker);
         if (e->stays) return mst_error(MUSTER_ABORTED, "cancelled");
     }
     uint64_t tag = mst_team_tag(e->m.team, worker);
@@ -192,7 +193,7 @@ static muster_status reading_task(muster_worker *worker, void *argument) {
     uint64_t tag = mst_team_tag(m->team, worker);
     if (worker->rank == 1) {
         MUSTER_TRY(mst_team_read_begin(m->team, worker, tag));
-        while (!mst_pool_aborted(worker)) pass_time(MILLISECOND / 2);
+        stand_still_until_cancelled(worker);
         pass_time(5 * MILLISECOND);
         m->events = 1; /* still inside: plain, so that a rank 0 that left too early is a data race */
         mst_team_read_end(m->team, worker, tag);

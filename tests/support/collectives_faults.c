@@ -1,6 +1,7 @@
 /* What one rank does in a run: it enters collectives and compares what it gets, and one rank of the
  * run does something wrong. */
 #include "collectives_faults_kinds.h"
+#include "scheduler_stand_still.h"
 
 #include <math.h>
 #include <sched.h>
@@ -204,7 +205,7 @@ static faults_call twisted(const faults_plan *plan, faults_call call) {
 static muster_status stay_away(faults_member *s) {
     atomic_int *ready = &s->plan->ready;
     while (atomic_load(ready) < s->plan->here - 1 && !muster_worker_cancelled(s->worker)) nap(100000);
-    while (!muster_worker_cancelled(s->worker)) nap(4000000);
+    stand_still_until_cancelled(s->worker);
     return MUSTER_OK;
 }
 
