@@ -108,6 +108,22 @@ static void look_at_progress(const mst_peer_wait *m, progress *seen, int64_t now
     seen->looked_ns = now;
 }
 
+/* Does the peer wait for somebody else: a worker that does not wait in turn for this one, or another
+ * process? Whoever waits for the one at the end of that chain has the same deadlines, and blames the
+ * right one. A chain that changes meanwhile may be misread, for the time of one slice. */
+static bool peer_waits_for_others(const mst_peer_wait *m) {
+    const mst_pool *pool = m->worker->pool;
+    int32_t rank = m->peer;
+    for (int32_t hops = 0; hops < pool->size && rank != m->worker->rank; hops++) {
+        const mst_worker_state *state = &pool->states[rank];
+        const int32_t next = atomic_load(&state->waits_for);
+        if (atomic_load(&state->waits_elsewhere)) return true;
+        if (next == 0) return rank != m->peer;
+        rank = next - 1;
+    }
+    return false; /* a cycle: everybody in it is late */
+}
+
 static void warn(const mst_peer_wait *m, int64_t waited_ns) {
     const mst_pool *pool = m->worker->pool;
     char line[240], own_name[MST_RANK_TEXT], peer[MST_RANK_TEXT];
@@ -156,7 +172,7 @@ static muster_status end_of_slices(mst_peer_wait *m, mst_wait *wait) {
         if (result == MST_STOPPED) return m->timed_out ? MUSTER_TIMEOUT : stop_reason(m);
         int64_t now = mst_now_ns();
         look_at_progress(m, &seen, now);
-        if (atomic_load(&peer_of(m)->waits_elsewhere)) seen.at_ns = warn_begin = now; /* that wait has the same deadlines */
+        if (peer_waits_for_others(m)) seen.at_ns = warn_begin = now;
         if (warn_left >= 0 && now - warn_begin >= pool->warn_after_ns && now > warn_begin) {
             warn(m, now - begin);
             warn_left = -1;
@@ -167,6 +183,17 @@ static muster_status end_of_slices(mst_peer_wait *m, mst_wait *wait) {
         give_up(m, now - begin);
         if (!m->reading) return MUSTER_TIMEOUT;
     }
+}
+
+/* The last rendezvous of a run has no deadline: who waits there blames nobody. */
+static muster_status sleep_for_peer(mst_peer_wait *m, mst_wait *wait) {
+    const mst_pool *pool = m->worker->pool;
+    _Atomic int32_t *waits_for = &pool->states[m->worker->rank].waits_for;
+    const bool blames = (pool->warn_after_ns >= 0 || pool->fail_after_ns >= 0) && !in_last_rendezvous(m);
+    if (blames) atomic_store(waits_for, m->peer + 1);
+    const muster_status status = end_of_slices(m, wait);
+    if (blames) atomic_store(waits_for, 0);
+    return status;
 }
 
 muster_status mst_peer_wait_run(mst_peer_wait *m) {
@@ -184,7 +211,7 @@ muster_status mst_peer_wait_run(mst_peer_wait *m) {
     wait.spin = NULL;
     wait.yields = 0;
     const int64_t start_ns = mst_now_ns();
-    const muster_status status = end_of_slices(m, &wait);
+    const muster_status status = sleep_for_peer(m, &wait);
     if (status == MUSTER_OK) mst_spin_slept(spin, spin_ns + mst_now_ns() - start_ns, pool->options.spin_ns);
     return status;
 }

@@ -40,6 +40,7 @@ typedef struct mst_worker_state {
     /* the newest epoch in which this worker will enter only the last rendezvous of the run */
     _Atomic uint64_t done_with;
     _Atomic bool waits_elsewhere;   /* mst_worker_waits_elsewhere */
+    _Atomic int32_t waits_for;      /* 1 + the rank of the worker for which this one waits with a deadline; 0: none */
     uint64_t seen;                  /* the newest dispatched epoch that this thread has taken */
     mst_spin idle_spin;             /* this thread's waits for the next run */
     mst_spin peer_spin;             /* this worker's waits for others in a run */

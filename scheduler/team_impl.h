@@ -73,7 +73,8 @@ void mst_pool_set_elsewhere(mst_pool *pool, mst_elsewhere elsewhere, void *conte
 bool mst_worker_failed_elsewhere(const muster_worker *worker);
 /* Until it is called again with false, this worker waits for another process. That wait has the
  * deadlines of the run, and names the process: so a worker whose deadline passes while it waits for
- * this one neither warns nor fails, as it would blame one that is not late. */
+ * this one, or for one that waits for this one, neither warns nor fails, as it would blame one that
+ * is not late. */
 void mst_worker_waits_elsewhere(muster_worker *worker, bool waits);
 
 /* A mailbox: one message after another from one member to another, each a rendezvous. The sender

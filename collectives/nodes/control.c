@@ -33,6 +33,7 @@ static mst_progress send(mst_control *c, struct mst_control_slot *slot, const ms
     const mst_progress progress = free_slot(c, slot);
     if (progress != MST_PROGRESS_DONE) return progress;
     slot->message = *message;
+    slot->to = to;
     /* Not counted: how many questions there are depends on the time. */
     const int32_t result =
         c->wire->table->send(c->wire->state, &slot->message, sizeof slot->message, to, mst_wire_tag(0, MST_KIND_CONTROL), &slot->request);
@@ -120,6 +121,12 @@ bool mst_control_ask(mst_control *c, mst_control_question *question, const mst_c
     question->number = ++c->questions;
     question->answered = false;
     return true;
+}
+
+int32_t mst_control_held_by(const mst_control *c, int32_t process) {
+    for (int32_t i = 0; i < MST_CONTROL_SLOTS; i++)
+        if (c->slots[i].to == process) return process;
+    return c->slots[0].to;
 }
 
 /* Only a process that waits in the same call knows. What has failed here becomes known by itself,

@@ -109,6 +109,7 @@ typedef struct mst_control {
     int32_t steps;
     struct mst_control_slot {
         muster_wire_request request;
+        int32_t to;
         mst_control_message message;
     } flood[MST_CONTROL_POISON_KINDS][MST_CONTROL_STEPS], slots[MST_CONTROL_SLOTS]; /* of poison; of the rest */
     uint64_t questions;
@@ -129,6 +130,9 @@ static inline bool mst_control_is_poisoned(const mst_control *control, mst_contr
 }
 /* Asks a process: type, epoch, lane and wanted of `what` are set. false: no slot is free now. */
 bool mst_control_ask(mst_control *control, mst_control_question *question, const mst_control_message *what, int32_t process);
+/* When no slot is free: is one of them on its way to this process? Then the process; else one of
+ * those that have not taken what is on its way to them. */
+int32_t mst_control_held_by(const mst_control *control, int32_t process);
 /* The waiter is there from `enter` to `leave`; what it has asked before is forgotten. */
 void mst_control_enter(mst_control *control, mst_control_waiter *waiter);
 void mst_control_leave(mst_control *control, mst_control_waiter *waiter);

@@ -37,11 +37,31 @@ static void silent_text(const mst_nodes *nodes, const mst_nodes_wait *wait, mst_
     late->done = true;
 }
 
-static void ask(mst_nodes *nodes, mst_nodes_wait *wait, mst_late *late, int32_t process, int64_t now_ns) {
+/* Asks the last process of the path. Where no slot is free, the next turn tries again. */
+static void ask(mst_nodes *nodes, mst_nodes_wait *wait, mst_late *late, int64_t now_ns) {
     const mst_control_message question = {.type = MST_CONTROL_QUESTION, .epoch = wait->waiter.epoch, .lane = wait->waiter.lane};
-    if (!mst_control_ask(&nodes->rounds->control, &wait->waiter.late, &question, process)) return; /* in the next turn */
+    late->held = !mst_control_ask(&nodes->rounds->control, &wait->waiter.late, &question, late->path[late->hops - 1]);
+    if (!late->held) late->asked_ns = now_ns;
+}
+
+static void ask_next(mst_nodes *nodes, mst_nodes_wait *wait, mst_late *late, int32_t process, int64_t now_ns) {
     late->path[late->hops++] = process;
     late->asked_ns = now_ns;
+    ask(nodes, wait, late, now_ns);
+}
+
+/* The slots stay taken for as long as a process that has stopped does not take what is on its way
+ * to it: so this must end, too. */
+static void held_text(const mst_nodes *nodes, const mst_nodes_wait *wait, mst_late *late) {
+    const int32_t process = late->path[late->hops - 1], by = mst_control_held_by(&nodes->rounds->control, process);
+    if (by == process) {
+        silent_text(nodes, wait, late);
+        return;
+    }
+    char name[MST_PROCESS_TEXT];
+    snprintf(late->text, sizeof late->text, "cannot be asked what it waits for, because %s takes no messages",
+             mst_nodes_process_text(nodes, by, name));
+    late->done = true;
 }
 
 static bool is_known(const mst_nodes *nodes, const mst_late *late, int32_t process) {
@@ -55,21 +75,29 @@ void mst_late_look(mst_nodes *nodes, mst_nodes_wait *wait, mst_late *late, int64
     if (late->asked_ns == 0) {
         const int32_t first = wait->waiter.machine->waits_for(wait->waiter.machine);
         if (first >= 0) {
-            ask(nodes, wait, late, first, now_ns);
+            ask_next(nodes, wait, late, first, now_ns);
         } else {
             snprintf(late->text, sizeof late->text, "have not sent what it needs");
             late->done = true;
         }
         return;
     }
+    const bool patient = now_ns - late->asked_ns < patience_ns(wait);
+    if (late->held) {
+        if (patient)
+            ask(nodes, wait, late, now_ns);
+        else
+            held_text(nodes, wait, late);
+        return;
+    }
     if (!wait->waiter.late.answered) {
-        if (now_ns - late->asked_ns >= patience_ns(wait)) silent_text(nodes, wait, late);
+        if (!patient) silent_text(nodes, wait, late);
         return;
     }
     const mst_control_message *answer = &wait->waiter.late.answer;
     const int32_t next = answer->process;
     if (next >= 0 && !is_known(nodes, late, next) && late->hops < (int32_t)(sizeof late->path / sizeof late->path[0])) {
-        ask(nodes, wait, late, next, now_ns);
+        ask_next(nodes, wait, late, next, now_ns);
         return;
     }
     char name[MST_PROCESS_TEXT];

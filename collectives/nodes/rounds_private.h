@@ -117,7 +117,8 @@ muster_status mst_nodes_unattended_end(mst_nodes *nodes, mst_unattended *unatten
 enum { MST_LATE_TEXT = 320 };
 typedef struct mst_late {
     int32_t path[24], hops; /* the processes asked so far; the last one is late */
-    int64_t asked_ns;       /* 0: not yet */
+    int64_t asked_ns;       /* the last one, or when no slot was free for that first; 0: not yet */
+    bool held;              /* no slot was free yet */
     bool done, silent;
     char text[MST_LATE_TEXT];
 } mst_late;

@@ -8,7 +8,7 @@
 #include <stdatomic.h>
 
 enum { SLABS_PAGE = 4096, SLABS_BYTES = 16 << 20, SLABS_LEAST = 256 << 10 };
-static _Atomic int64_t slabs_leaked;
+static _Atomic int64_t slabs_leaked, slabs_kept_blocks;
 
 /* In front of every block; the wire never gets it. */
 typedef struct slabs_head {
@@ -31,9 +31,11 @@ void mst_wire_memory_free(void *block, int64_t bytes, bool in_flight) {
     head->next = atomic_load(&slabs_kept);
     while (!atomic_compare_exchange_weak(&slabs_kept, &head->next, head)) {}
     atomic_fetch_add_explicit(&slabs_leaked, bytes, memory_order_relaxed);
+    atomic_fetch_add_explicit(&slabs_kept_blocks, 1, memory_order_relaxed);
 }
 
 int64_t mst_slabs_leaked(void) { return atomic_load_explicit(&slabs_leaked, memory_order_relaxed); }
+int64_t mst_slabs_kept(void) { return atomic_load_explicit(&slabs_kept_blocks, memory_order_relaxed); }
 
 muster_status mst_slabs_size(int64_t *bytes) {
     bool is_set;

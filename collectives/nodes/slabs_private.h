@@ -30,5 +30,7 @@ void mst_wire_memory_free(void *block, int64_t bytes, bool in_flight);
 /* The bytes that this program has leaked, because lost requests may still use them. Threads:
  * any. */
 int64_t mst_slabs_leaked(void);
+/* In how many blocks of memory_impl.h they are. Threads: any. */
+int64_t mst_slabs_kept(void);
 
 #endif

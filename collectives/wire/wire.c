@@ -34,7 +34,7 @@ static int64_t kept_count;
 void mst_wire_keep(void *block) {
     kept_block *kept = mst_alloc(sizeof *kept);
     pthread_mutex_lock(&kept_lock);
-    kept_count++;
+    kept_count += kept ? 2 : 1;
     if (kept) {
         *kept = (kept_block){kept_blocks, block};
         kept_blocks = kept;

@@ -49,7 +49,8 @@ muster_status mst_wire_error(const mst_wire *wire, const char *what);
 /* Instead of mst_free, for memory that the wire may still read or write because something was given
  * up: it stays until the process ends. Threads: any. */
 void mst_wire_keep(void *block);
-/* How many blocks are kept so. Threads: any. */
+/* How many blocks of memory_impl.h stay for that: those that are kept, and entries of a list of
+ * them. Threads: any. */
 int64_t mst_wire_kept(void);
 
 #endif

@@ -2,8 +2,8 @@
  * what that rank did last, and the pool works afterwards. Nothing here depends on how fast the
  * machine is: a late rank waits until the call is lost, and where a busy machine made another rank
  * late, too, the same is done again with a longer deadline. */
+#include "base_await.h"
 #include "base_check.h"
-#include "base_pace.h"
 #include "collectives_faults.h"
 #include "scheduler_stand_still.h"
 
@@ -267,23 +267,24 @@ static void messages_that_do_not_fit_are_an_error_at_once_with_both_sides(void *
 
 /* ---- who stays away ---- */
 
-/* Waits until this thread of the process sleeps. */
-static void await_sleep(int32_t thread) {
+static bool sleeps(int32_t thread) {
     char path[64], text[256] = "";
     snprintf(path, sizeof path, "/proc/self/task/%d/stat", (int)thread);
-    for (const char *state = NULL; !state || state[2] != 'S'; state = strrchr(text, ')')) {
-        FILE *file = fopen(path, "r");
-        nap(MILLISECOND);
-        if (!file || !fgets(text, sizeof text, file)) fail_msg("%s cannot be read", path);
-        fclose(file);
-    }
+    FILE *file = fopen(path, "r");
+    if (!file || !fgets(text, sizeof text, file)) fail_msg("%s cannot be read", path);
+    fclose(file);
+    const char *state = strrchr(text, ')');
+    return state && state[2] == 'S';
 }
+
+/* Waits until this thread of the process sleeps. */
+static void await_sleep(int32_t thread) { TEST_AWAIT(sleeps(thread), MILLISECOND); }
 
 /* The late rank stays away after an all_reduce until the others have left their bodies, and the
  * caller's thread, unless it is the late rank's own, sleeps: it waits for the end of the call. */
 static void stay_away(world *t, const muster_worker *w) {
     stand_still_until_cancelled(w);
-    while (atomic_load(&t->left) < t->c.size - 1) nap(MILLISECOND);
+    TEST_AWAIT(atomic_load(&t->left) >= t->c.size - 1, MILLISECOND);
     if (t->caller != (int32_t)syscall(SYS_gettid)) await_sleep(t->caller);
     atomic_store(&t->came_back, 1);
 }
@@ -316,7 +317,7 @@ static void who_stays_away_is_named_with_what_it_did_last_and_the_call_waits_for
 /* ---- the warning ---- */
 
 static muster_status warned_body(world *t, muster_worker *w, muster_tensor mine, muster_tensor theirs) {
-    while (muster_worker_rank(w) == t->late && atomic_load(&t->lines) < 1 + t->c.size) nap(MILLISECOND);
+    TEST_AWAIT(muster_worker_rank(w) != t->late || atomic_load(&t->lines) >= 1 + t->c.size, MILLISECOND);
     return muster_worker_all_reduce(w, NULL, MUSTER_SUM, mine, theirs);
 }
 
@@ -358,11 +359,11 @@ static muster_status lingering_body(world *t, muster_worker *w, muster_tensor mi
         return status;
     }
     for (int32_t r = 2; r < t->c.size; r++) {
-        while (atomic_load(&t->sleepers[r]) == 0) nap(MILLISECOND);
+        TEST_AWAIT(atomic_load(&t->sleepers[r]) != 0, MILLISECOND);
         await_sleep(atomic_load(&t->sleepers[r]));
     }
     muster_status status = muster_worker_recv(w, NULL, 1, TAG, theirs);
-    while (atomic_load(&t->came_back) < t->c.size - 2) nap(MILLISECOND);
+    TEST_AWAIT(atomic_load(&t->came_back) >= t->c.size - 2, MILLISECOND);
     return status;
 }
 

@@ -1,16 +1,16 @@
 /* A call that fails while data are on their way between processes: the next one uses the same
  * communicators, and what is left of the first does not meet its data. */
+#include "base_await.h"
 #include "base_check.h"
 #include "collectives_spans.h"
 #include "nodes/rounds_private.h"
 #include "nodes/slabs_private.h"
 #include "wire_launch.h"
 
-#include <sched.h>
 #include <stdlib.h>
 #include <string.h>
 
-enum { LONG = 16 << 20, BYTES_BEFORE = 1 << 20 };
+enum { LONG = 16 << 20, BYTES_BEFORE = 1 << 20, AWAIT_NS = 10000 };
 
 static spans_launch launch;
 static muster_communicator *parts[SPANS_RANKS];
@@ -28,7 +28,7 @@ static muster_status split_task(muster_worker *w, void *argument) {
 static muster_status fail_inside(muster_worker *w, void *argument) {
     (void)argument;
     if (spans_rank(w) == 1) {
-        while (spans_sent_bytes(&launch) < bytes_before + BYTES_BEFORE) sched_yield();
+        TEST_AWAIT(spans_sent_bytes(&launch) >= bytes_before + BYTES_BEFORE, AWAIT_NS);
         return mst_error(MUSTER_USER, "rank 1 gives up");
     }
     float *x = calloc(LONG, sizeof *x);
@@ -111,10 +111,9 @@ static bool has_given_up(const spans_process *process) {
 /* Nothing comes through while data are on their way, until both processes have given up. */
 static void *cut_and_heal(void *context) {
     (void)context;
-    while (spans_sent_bytes(&launch) < bytes_before + BYTES_BEFORE) sched_yield();
+    TEST_AWAIT(spans_sent_bytes(&launch) >= bytes_before + BYTES_BEFORE, AWAIT_NS);
     wire_launch_cut(launch.wire, 0, 1);
-    for (int32_t p = 0; p < 2; p++)
-        while (!has_given_up(&launch.process[p])) sched_yield();
+    for (int32_t p = 0; p < 2; p++) TEST_AWAIT(has_given_up(&launch.process[p]), AWAIT_NS);
     wire_launch_heal(launch.wire, 0, 1);
     return NULL;
 }

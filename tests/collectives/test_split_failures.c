@@ -1,8 +1,8 @@
 /* A split that fails: every member is told, nothing of it stays, and the same split works
  * afterwards. */
+#include "base_await.h"
 #include "collectives_values.h"
 
-#include <sched.h>
 #include <string.h>
 
 enum { SIZE = 4 };
@@ -28,7 +28,7 @@ static void hook(void) {
     trial *t = atomic_load(&running);
     if (!t || !worker || muster_worker_rank(worker) != t->guilty || atomic_load(&t->armed)) return;
     atomic_store(&t->armed, true);
-    while (mst_memory_count() < t->before + t->others) sched_yield();
+    TEST_AWAIT(mst_memory_count() >= t->before + t->others, 10000);
     mst_memory_fail_at(t->failing);
 }
 

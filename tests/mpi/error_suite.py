@@ -7,6 +7,7 @@ import pathlib
 import re
 import shutil
 import socket
+import struct
 import subprocess
 import sys
 import tempfile
@@ -74,30 +75,46 @@ def refused(what, sentence, *others, processes=3):
     return not right
 
 
+def build_id_place(data):
+    """(begin, end) of the build id in the bytes of an ELF file of this machine's kind, of 64 bits; its length is the linker's choice."""
+    table, entry, entries = struct.unpack_from("Q", data, 32)[0], *struct.unpack_from("HH", data, 54)
+    for i in range(entries):
+        kind, _, at, _, _, size = struct.unpack_from("IIQQQQ", data, table + i * entry)
+        end = at + size
+        while kind == 4 and at + 12 <= end:  # PT_NOTE
+            name_size, id_size, note = struct.unpack_from("III", data, at)
+            begin = at + 12 + (name_size + 3) // 4 * 4
+            if note == 3 and data[at + 12 : at + 16] == b"GNU\0":  # NT_GNU_BUILD_ID
+                return begin, begin + id_size
+            at = begin + (id_size + 3) // 4 * 4
+    return None
+
+
 def other_build(path):
-    """A copy of the library whose build id is another one; its text is that of every process which has the library itself."""
+    """Writes a copy of the library with another build id; returns both ids as messages have them. The text is that of every process which has the
+    library itself."""
     data = bytearray(pathlib.Path(library).read_bytes())
-    note = data.find(b"\x04\0\0\0\x14\0\0\0\x03\0\0\0GNU\0")  # name of 4 bytes, id of 20, type NT_GNU_BUILD_ID
-    if note < 0:
+    place = build_id_place(data)
+    if place is None:
         return None
-    own = bytes(data[note + 16 : note + 36]).hex()
-    data[note + 16] ^= 0xFF
+    begin, end = place
+    own = bytes(data[begin:end]).hex()
+    data[begin] ^= 0xFF
     path.write_bytes(data)
-    return own, bytes(data[note + 16 : note + 36]).hex()
+    return own, bytes(data[begin:end]).hex()
 
 
 PLACES = r"'{0}' in process 0 \(host " + HOST + r"\) and '{1}' in process 2 \(host " + HOST + r"\)"
-with tempfile.TemporaryDirectory() as other:
-    real = pathlib.Path(library).resolve()
-    builds = other_build(pathlib.Path(other, real.name))
-    for link in real.parent.glob("libmuster.so*"):
-        if link.name != real.name:
-            os.symlink(real.name, pathlib.Path(other, link.name))
+with tempfile.TemporaryDirectory() as folder_of_other:
+    # Loaded first, it serves whatever the program's own path says of the library; what was to be loaded first still is, after it.
+    other = pathlib.Path(folder_of_other, pathlib.Path(library).resolve().name)
+    builds = other_build(other)
     if builds is None:
-        print("the library has no build id")
+        print("the library has no build id: the linker's option --build-id makes one")
         faults += 1
     else:
-        faults += refused("another build", "build: expected the same in all processes, received " + PLACES.format(*builds), f"LD_LIBRARY_PATH={other}")
+        preloaded = ":".join([str(other), *filter(None, [os.environ.get("LD_PRELOAD")])])
+        faults += refused("another build", "build: expected the same in all processes, received " + PLACES.format(*builds), f"LD_PRELOAD={preloaded}")
 faults += refused("other shards", r"logical_shards: expected the same in all processes, received " + PLACES.format(0, 6), "MUSTER_LOGICAL_SHARDS=6")
 if os.cpu_count() > 1 and shutil.which("taskset"):
     LINE = (f"this process may run on 1 of the {os.cpu_count()} CPUs of its host: the launcher binds it (mpirun --bind-to none, srun --cpu-bind=none or "

@@ -155,6 +155,79 @@ static void behind_that_wait_a_rank_has_a_deadline_again(void **state) {
     close_rendezvous(pool, &e.m);
 }
 
+/* Rank 0 waits for rank 1, which comes later and waits for rank 2: so its own deadline passes
+ * later. */
+typedef struct chain {
+    mst_team *first, *second, *third; /* of ranks 0 and 1, 1 and 2, and 2 and 0 */
+    int64_t deadline_ns, later_ns, elsewhere_ns;
+    bool cycle;   /* rank 2 waits for rank 0 */
+    bool returns; /* rank 2 arrives when it has waited elsewhere, else never */
+} chain;
+
+static muster_status meet(mst_team *team, muster_worker *worker) {
+    const uint64_t tag = mst_team_tag(team, worker);
+    mst_team_arrive(team, worker, tag);
+    return mst_team_wait_all(team, worker, tag, "all_reduce");
+}
+
+static muster_status chain_task(muster_worker *worker, void *argument) {
+    chain *c = argument;
+    if (worker->rank == 0) {
+        MUSTER_TRY(meet(c->first, worker));
+        return c->cycle ? meet(c->third, worker) : MUSTER_OK;
+    }
+    if (worker->rank == 1) {
+        pass_time(c->later_ns);
+        MUSTER_TRY(meet(c->second, worker));
+        return meet(c->first, worker);
+    }
+    if (c->cycle) MUSTER_TRY(meet(c->third, worker));
+    mst_worker_waits_elsewhere(worker, c->elsewhere_ns > 0);
+    pass_time(c->elsewhere_ns);
+    mst_worker_waits_elsewhere(worker, false);
+    while (!c->returns && !muster_worker_cancelled(worker)) pass_time(20 * MILLISECOND);
+    return c->returns ? meet(c->second, worker) : mst_error(MUSTER_ABORTED, "cancelled");
+}
+
+static muster_status run_chain(chain *c, int64_t warn_ns) {
+    mst_pool *pool = plain_pool(3, 1000, warn_ns, c->deadline_ns);
+    assert_int_equal(mst_team_create(pool, (const int32_t[]){0, 1}, 2, &c->first), MUSTER_OK);
+    assert_int_equal(mst_team_create(pool, (const int32_t[]){1, 2}, 2, &c->second), MUSTER_OK);
+    assert_int_equal(mst_team_create(pool, (const int32_t[]){2, 0}, 2, &c->third), MUSTER_OK);
+    const muster_status status = mst_pool_run(pool, chain_task, c);
+    mst_team_destroy(c->first);
+    mst_team_destroy(c->second);
+    mst_team_destroy(c->third);
+    mst_pool_destroy(pool);
+    return status;
+}
+
+static void a_rank_that_waits_for_another_one_is_not_blamed(void **state) {
+    (void)state;
+    const int64_t deadline = test_patience(100 * MILLISECOND);
+    chain c = {.deadline_ns = deadline, .later_ns = deadline / 4 * 3};
+    assert_int_equal(run_chain(&c, -1), MUSTER_TIMEOUT);
+    if (!strstr(muster_last_error(), " for rank 1 (worker 2), which made no progress")) fail_msg("'%s'", muster_last_error());
+}
+
+/* Nobody here is late. As above, a busy machine may need longer deadlines. */
+static void behind_a_rank_that_waits_for_another_process_nobody_is_blamed(void **state) {
+    (void)state;
+    muster_status status = MUSTER_TIMEOUT;
+    for (int64_t deadline = 40 * MILLISECOND; status == MUSTER_TIMEOUT && deadline <= test_patience(1280LL * MILLISECOND); deadline *= 2) {
+        chain c = {.deadline_ns = deadline, .later_ns = deadline / 5, .elsewhere_ns = 10 * deadline, .returns = true};
+        status = run_chain(&c, deadline / 2);
+        if (status == MUSTER_OK && strstr(plain_log(), "has waited")) status = MUSTER_TIMEOUT;
+    }
+    assert_int_equal(status, MUSTER_OK);
+}
+
+static void a_cycle_of_waits_ends(void **state) {
+    (void)state;
+    chain c = {.deadline_ns = test_patience(40 * MILLISECOND), .cycle = true};
+    assert_int_equal(run_chain(&c, -1), MUSTER_TIMEOUT);
+}
+
 static int32_t count_lines(const char *text, const char *part) {
     int32_t count = 0;
     for (const char *at = text; (at = strstr(at, part)) != NULL; at++) count++;
@@ -221,6 +294,9 @@ int main(void) {
         cmocka_unit_test(a_rank_that_computes_is_given_time),
         cmocka_unit_test(a_rank_that_waits_for_another_process_is_given_time),
         cmocka_unit_test(behind_that_wait_a_rank_has_a_deadline_again),
+        cmocka_unit_test(a_rank_that_waits_for_another_one_is_not_blamed),
+        cmocka_unit_test(behind_a_rank_that_waits_for_another_process_nobody_is_blamed),
+        cmocka_unit_test(a_cycle_of_waits_ends),
         cmocka_unit_test(a_long_wait_warns_once_with_what_everyone_did),
         cmocka_unit_test(the_end_of_a_run_only_warns),
         cmocka_unit_test(a_deadline_does_not_let_anyone_leave_a_reader),

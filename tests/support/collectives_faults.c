@@ -1,5 +1,6 @@
 /* What one rank does in a run: it enters collectives and compares what it gets, and one rank of the
  * run does something wrong. */
+#include "base_await.h"
 #include "collectives_faults_kinds.h"
 #include "scheduler_stand_still.h"
 
@@ -154,7 +155,7 @@ static void take_turns(const faults_member *s) {
     bool by_fault = muster_worker_rank(s->worker) == plan->rank;
     if (plan->fault == FAULT_STAYS_AWAY || plan->fault == FAULT_MEMORY) atomic_fetch_add(&plan->ready, 1);
     if (plan->fault != FAULT_MEMORY) return;
-    while (by_fault ? atomic_load(&plan->ready) < plan->here : !atomic_load(&plan->go)) nap(20000);
+    TEST_AWAIT(by_fault ? atomic_load(&plan->ready) >= plan->here : atomic_load(&plan->go), 20000);
     if (!by_fault) return;
     plan->allocations = mst_memory_count();
     mst_memory_fail_at(plan->allocation);

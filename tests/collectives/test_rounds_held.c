@@ -1,0 +1,119 @@
+/* A process that has stopped takes no control messages, until no slot for another question is free:
+ * a deadline must pass all the same, and name a process. */
+#include "base_pace.h"
+#include "collectives_nodes.h"
+
+#include <stdio.h>
+
+enum { MS = 1000000, DEADLINE_MS = 200, LONGEST_MS = 20000 };
+
+typedef struct held {
+    int32_t stopped; /* this process stands still in the call */
+    int32_t held;    /* the questions that process 0 could send it */
+    bool fails;      /* the body of process 0 fails, in place of waiting in a collective */
+    atomic_bool over;
+    bool woke; /* the stopped process was waited for without end */
+    int64_t deadline_ns;
+} held;
+
+/* Nobody answers them, and they stay in their slots: nothing leaves before it is received. */
+static int32_t ask_until_held(mst_nodes *nodes, int32_t process) {
+    const mst_control_message what = {.type = MST_CONTROL_QUESTION, .epoch = mst_nodes_epoch(nodes)};
+    mst_control_question question = {0};
+    int32_t count = 0;
+    pthread_mutex_lock(&nodes->wire->lock);
+    while (count < 100 && mst_control_ask(&nodes->rounds->control, &question, &what, process)) count++;
+    pthread_mutex_unlock(&nodes->wire->lock);
+    return count;
+}
+
+static void stand_still(held *h) {
+    const int64_t until = pace_now_ns() + test_patience((int64_t)LONGEST_MS * MS);
+    while (!atomic_load(&h->over) && !h->woke) {
+        nodes_sleep(5 * MS);
+        h->woke = pace_now_ns() > until;
+    }
+}
+
+static void body(nodes_test *test, mst_nodes *nodes, int32_t p) {
+    held *h = test->user;
+    mst_arrival arrival;
+    nodes_note(test, p, nodes_collective_open(nodes, &arrival, 1));
+    mst_round round = nodes_round("function 'train'");
+    nodes_note(test, p, mst_nodes_begin(nodes, &round));
+    pthread_barrier_wait(&test->barrier); /* from here on that process takes nothing */
+    if (p == h->stopped) stand_still(h);
+    if (p == 0) {
+        h->held = ask_until_held(nodes, h->stopped);
+        nodes->fail_after_ns = h->deadline_ns; /* the others ask nobody */
+    }
+    if (p == 0 && h->fails) {
+        round.status = mst_error(MUSTER_USER, "no");
+        mst_nodes_poison(nodes, round.status, 0);
+    } else if (p != h->stopped) {
+        round.status = nodes_collective(test, nodes, &arrival, "all_reduce");
+    }
+    nodes_note(test, p, round.status);
+    if (p == 0 && !h->fails) atomic_store(&h->over, true);
+    if (!h->fails) nodes->fail_after_ns = -1;
+    nodes_note(test, p, mst_nodes_end(nodes, &round));
+    if (p == 0) atomic_store(&h->over, true);
+    nodes_collective_close(nodes, &arrival);
+}
+
+static void run(held *h, int32_t processes, nodes_test *test) {
+    h->deadline_ns = test_patience((int64_t)DEADLINE_MS * MS);
+    *test = (nodes_test){.launch_options = {.processes = processes, .processes_per_host = 1, .eager_bytes = -1},
+                         .on_lost = MST_LOST_ERROR,
+                         .body = body,
+                         .user = h};
+    nodes_run(test);
+    assert_in_range(h->held, 8, 9); /* 8 slots; the first question may have been received */
+    if (h->woke) fail_msg("the deadline of process 0 has not passed: '%s'", test->message[0][2]);
+}
+
+static void test_the_process_that_takes_no_questions_is_named(void **state) {
+    (void)state;
+    held h = {.stopped = 1};
+    static nodes_test test;
+    run(&h, 2, &test);
+    nodes_expect(&test, 0, 1, 1, MUSTER_OK, "");
+    assert_int_equal(test.status[0][2], MUSTER_TIMEOUT);
+    if (!strstr(test.message[0][2], " in all_reduce for process 1 (host host1), which does not answer; it is in call 1 (function 'train')"))
+        fail_msg("'%s'", test.message[0][2]);
+    for (int32_t p = 0; p < 2; p++) assert_int_equal(test.status[p][3], MUSTER_TIMEOUT);
+}
+
+/* Process 0 waits for 2, which waits for 3; it can ask neither. */
+static void test_a_process_that_cannot_be_asked_is_not_blamed_alone(void **state) {
+    (void)state;
+    held h = {.stopped = 3};
+    static nodes_test test;
+    run(&h, 4, &test);
+    assert_int_equal(test.status[0][2], MUSTER_TIMEOUT);
+    if (!strstr(test.message[0][2], " in all_reduce for process 2 (host host2), which cannot be asked what it waits for, because process 3 "
+                                    "(host host3) takes no messages"))
+        fail_msg("'%s'", test.message[0][2]);
+    for (int32_t p = 1; p < 3; p++) assert_int_equal(test.status[p][2], MUSTER_ABORTED);
+    for (int32_t p = 0; p < 4; p++) assert_int_equal(test.status[p][3], MUSTER_TIMEOUT);
+}
+
+static void test_it_is_lost_where_it_does_not_end_a_call_that_has_failed(void **state) {
+    (void)state;
+    held h = {.stopped = 1, .fails = true};
+    static nodes_test test;
+    run(&h, 2, &test);
+    assert_int_equal(test.status[0][2], MUSTER_USER);
+    nodes_expect(&test, 0, 0, 3, MUSTER_NODE_LOST,
+                 "muster_function_call: process 1 (host host1) has not ended call 1 (function 'train'): it is lost, and this runtime can "
+                 "only be closed");
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_the_process_that_takes_no_questions_is_named),
+        cmocka_unit_test(test_a_process_that_cannot_be_asked_is_not_blamed_alone),
+        cmocka_unit_test(test_it_is_lost_where_it_does_not_end_a_call_that_has_failed),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
