@@ -103,7 +103,7 @@ static muster_expr *stack_to_matrix(muster_expr *stack) {
 
 static void gradient_matmul(mst_gradients *gradients, muster_expr *node, muster_expr *dy) {
     muster_expr *a = node->inputs[0], *b = node->inputs[1];
-    /* one product then sums over the stack, too: its parts would take as many matrices of the shape of b */
+    /* One product then sums over the stack, too. Its parts would be as many matrices like b. */
     if (mst_gradient_wanted(gradients, node, 1) && matmul_is_stack_by_matrix(a, b)) {
         muster_expr *above = stack_to_matrix(a), *below = stack_to_matrix(dy);
         mst_gradient_add(gradients, node, 1, MST_APPLY(node->graph, matmul, swap_last(above), below));
