@@ -1,5 +1,5 @@
 /* Prints include/muster/expr.h from the table of operations, or with --table the table of
- * docs/expressions.md. */
+ * docs/expressions.md, or with --layers the part of it in docs/models.md. */
 #include "graph_private.h"
 
 #include <math.h>
@@ -206,15 +206,50 @@ static void print_row(const mst_operator *op) {
     printf("%s |\n", op->gradient || !op->no_gradient ? "yes" : op->no_gradient);
 }
 
-static void print_table(void) {
+/* chosen NULL: all. */
+static void print_table(bool (*chosen)(const mst_operator *op)) {
     printf("| operation | result | dtypes | gradient |\n|---|---|---|---|\n");
     for (int32_t id = 0; id < MST_OPERATORS; id++)
-        if (public_operation(mst_operators[id])) print_row(mst_operators[id]);
+        if (public_operation(mst_operators[id]) && (!chosen || chosen(mst_operators[id]))) print_row(mst_operators[id]);
+}
+
+/* The operations of which the layers of docs/models.md are made. */
+static bool is_of_layers(const mst_operator *op) {
+    static const char *const names[] = {"relu",
+                                        "gelu",
+                                        "dropout",
+                                        "matmul",
+                                        "convolution",
+                                        "convolution_transpose",
+                                        "max_pool",
+                                        "average_pool",
+                                        "l2_pool",
+                                        "global_max_pool",
+                                        "global_average_pool",
+                                        "attention",
+                                        "layer_norm",
+                                        "rms_norm",
+                                        "group_norm",
+                                        "instance_norm",
+                                        "local_response_norm",
+                                        "batch_norm",
+                                        "batch_norm_mean",
+                                        "batch_norm_variance",
+                                        "take",
+                                        "embedding",
+                                        "softmax_cross_entropy",
+                                        "cross_entropy",
+                                        "sigmoid_cross_entropy"};
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        if (strcmp(op->name, names[i]) == 0) return true;
+    return false;
 }
 
 int main(int argc, char **argv) {
     if (argc > 1 && strcmp(argv[1], "--table") == 0)
-        print_table();
+        print_table(NULL);
+    else if (argc > 1 && strcmp(argv[1], "--layers") == 0)
+        print_table(is_of_layers);
     else
         print_header();
     return 0;

@@ -433,6 +433,25 @@ static void gradients_pass_selections_and_conversions(void **state) {
     assert_ok(muster_graph_destroy(graph));
 }
 
+/* No expression has a matrix of the shape of w for each of the rows, where rows are the first axis.
+ * Where they are not, each device needs its rows of the stack, which stays one. */
+static void a_matrix_of_a_stack_has_one_product_as_its_gradient(void **state) {
+    for (int32_t rows_first = 0; rows_first < 2; rows_first++) {
+        muster_graph *graph;
+        assert_ok(muster_graph_create(*state, "stack", &graph));
+        (void)muster_graph_input(graph, "x", MUSTER_F32, MUSTER_SHAPE(MUSTER_ROWS, 3, 64), MUSTER_SCATTER);
+        muster_expr *w = muster_graph_input(graph, "w", MUSTER_F32, MUSTER_SHAPE(64, 5), MUSTER_BROADCAST), *d;
+        muster_expr *loss = muster_expr_parse(graph, rows_first ? "sum((x @ w) ** 2)" : "sum((swapaxes(x, 0, 1) @ w) ** 2)");
+        assert_ok(muster_gradient(loss, &w, 1, &d));
+        assert_string_equal(muster_expr_shape(d), "(64, 5)");
+        const char *stack = rows_first ? "(rows, 64, 5)" : "(3, 64, 5)";
+        int32_t stacks = 0;
+        for (int32_t id = 0; id < d->graph->node_count; id++) stacks += strcmp(muster_expr_shape(d->graph->nodes[id]), stack) == 0;
+        assert_int_equal(stacks, rows_first ? 0 : 1);
+        assert_ok(muster_graph_destroy(graph));
+    }
+}
+
 static void operations_without_a_gradient_say_why(void **state) {
     muster_runtime *runtime = *state;
     muster_graph *graph;
@@ -451,7 +470,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(gradients_are_those_of_differences),     cmocka_unit_test(second_gradients_are_those_of_differences),
         cmocka_unit_test(every_operation_has_a_case_or_a_reason), cmocka_unit_test(gradients_pass_selections_and_conversions),
-        cmocka_unit_test(operations_without_a_gradient_say_why),
+        cmocka_unit_test(operations_without_a_gradient_say_why),  cmocka_unit_test(a_matrix_of_a_stack_has_one_product_as_its_gradient),
     };
     return cmocka_run_group_tests(tests, graph_open, graph_close);
 }

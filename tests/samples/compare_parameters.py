@@ -1,14 +1,17 @@
-"""usage: compare_parameters.py FIRST OTHER...: files of f32. Each OTHER must agree with FIRST within relative 1e-5, in norm and in
-each element (relative to it or to the root mean square of all, whichever is larger)."""
+"""usage: compare_parameters.py [--count N] FIRST OTHER...: files of N f32 (those of the MLP). Each OTHER must agree with FIRST within
+relative 1e-5, in norm and in each element (relative to it or to the root mean square of all, whichever is larger)."""
 import sys
 
 import numpy
 
 NORM_LIMIT, ELEMENT_LIMIT = 1e-5, 1e-5
-first = numpy.fromfile(sys.argv[1], numpy.float32).astype(float)
+files, count = sys.argv[1:], 1276810
+if files[0] == "--count":
+    count, files = int(files[1]), files[2:]
+first = numpy.fromfile(files[0], numpy.float32).astype(float)
 scale = numpy.maximum(abs(first), numpy.sqrt((first ** 2).mean()))
-good = first.size == 1276810 and bool(numpy.isfinite(first).all())
-for path in sys.argv[2:]:
+good = first.size == count and bool(numpy.isfinite(first).all())
+for path in files[1:]:
     other = numpy.fromfile(path, numpy.float32).astype(float)
     in_norm = numpy.linalg.norm(other - first) / numpy.linalg.norm(first)
     in_element = (abs(other - first) / scale).max()

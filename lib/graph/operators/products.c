@@ -85,8 +85,31 @@ static muster_expr *swap_last(muster_expr *node) {
     return mst_transpose_to(node, axes);
 }
 
+/* Is b one matrix for a stack of them, whose axes can become one? An axis that several become can
+ * be cut along the rows only where these are the first. */
+static bool matmul_is_stack_by_matrix(const muster_expr *a, const muster_expr *b) {
+    for (int32_t d = 1; d < a->type.ndim - 1; d++)
+        if (mst_axis_has_rows(a->graph, &a->type, d)) return false;
+    return a->type.ndim > 2 && b->type.ndim == 2;
+}
+
+/* A stack of matrices as one matrix, in which they lie one below the other. */
+static muster_expr *stack_to_matrix(muster_expr *stack) {
+    const int32_t last = stack->type.ndim - 1;
+    mst_dim dims[2] = {MST_DIM_ONE, stack->type.dims[last]};
+    for (int32_t d = 0; d < last; d++) dims[0] = mst_dim_multiply(stack->graph, dims[0], stack->type.dims[d]);
+    return mst_reshape_to(stack, 2, dims);
+}
+
 static void gradient_matmul(mst_gradients *gradients, muster_expr *node, muster_expr *dy) {
     muster_expr *a = node->inputs[0], *b = node->inputs[1];
+    /* One product then sums over the stack, too. Its parts would be as many matrices like b. */
+    if (mst_gradient_wanted(gradients, node, 1) && matmul_is_stack_by_matrix(a, b)) {
+        muster_expr *above = stack_to_matrix(a), *below = stack_to_matrix(dy);
+        mst_gradient_add(gradients, node, 1, MST_APPLY(node->graph, matmul, swap_last(above), below));
+        if (mst_gradient_wanted(gradients, node, 0)) mst_gradient_add(gradients, node, 0, MST_APPLY(node->graph, matmul, dy, swap_last(b)));
+        return;
+    }
     if (mst_gradient_wanted(gradients, node, 0)) mst_gradient_add(gradients, node, 0, MST_APPLY(node->graph, matmul, dy, swap_last(b)));
     if (mst_gradient_wanted(gradients, node, 1)) mst_gradient_add(gradients, node, 1, MST_APPLY(node->graph, matmul, swap_last(a), dy));
 }

@@ -1,0 +1,189 @@
+/* transformer.c: a language model of bytes, trained on the licence texts of the machine, on all
+ * devices: GPT-2's blocks of causal attention and a dense part, each behind a layer norm. Adam.
+ *   transformer [--steps N] [--batch N] [--time N] [--width N] [--layers N] [--heads N]
+ *               [--bytes N] [--data DIR]
+ * --time: bytes that the model sees. --bytes: how many are generated at the end. */
+#include <dirent.h>
+
+#include "model.h"
+
+enum { BYTES = 256 };
+
+typedef struct shape {
+    int64_t time, width, layers, heads;
+} shape;
+
+static const muster_initialiser_options zero = {.struct_size = sizeof zero};
+static const muster_initialiser_options one = {.struct_size = sizeof one, .value = 1};
+
+/* GPT-2's normal distribution. */
+static muster_initialiser_options normal(double deviation) {
+    return (muster_initialiser_options){.struct_size = sizeof zero, .kind = MUSTER_INITIALISER_NORMAL, .deviation = deviation};
+}
+
+static muster_expr *norm(model *m, const char *layer, muster_expr *x) {
+    muster_expr *scale = model_parameter(m, layer, "scale", one, MUSTER_SHAPE(muster_expr_size(x, -1)));
+    muster_expr *bias = model_parameter(m, layer, "bias", zero, MUSTER_SHAPE(muster_expr_size(x, -1)));
+    return muster_expr_layer_norm(x, scale, bias, -1, 1e-5);
+}
+
+/* (rows, time, inputs) becomes (rows, time, units). */
+static muster_expr *dense(model *m, const char *layer, muster_expr *x, int64_t units, double deviation) {
+    muster_expr *w = model_parameter(m, layer, "weight", normal(deviation), MUSTER_SHAPE(muster_expr_size(x, -1), units));
+    muster_expr *b = model_parameter(m, layer, "bias", zero, MUSTER_SHAPE(units));
+    return muster_expr_add(muster_expr_matmul(x, w), b);
+}
+
+/* Each byte looks at those before it, and at itself. */
+static muster_expr *attention(model *m, const char *layer, muster_expr *x, const shape *s) {
+    muster_expr *all = dense(m, layer, x, 3 * s->width, 0.02), *heads[3]; /* q, k and v, each (rows, heads, time, width / heads) */
+    all = muster_expr_reshape(all, MUSTER_SHAPE(MUSTER_ROWS, s->time, 3, s->heads, s->width / s->heads));
+    all = muster_expr_transpose(all, MUSTER_LIST(axes, 2, 0, 3, 1, 4));
+    for (int i = 0; i < 3; i++) heads[i] = muster_expr_squeeze(muster_expr_split(all, 3, i), MUSTER_LIST(axis, 0));
+    muster_expr *seen = muster_expr_attention(heads[0], heads[1], heads[2], NULL, 0, .causal = 1);
+    return muster_expr_reshape(muster_expr_transpose(seen, MUSTER_LIST(axes, 0, 2, 1, 3)), MUSTER_SHAPE(MUSTER_ROWS, s->time, s->width));
+}
+
+static muster_expr *block(model *m, int64_t number, muster_expr *x, const shape *s) {
+    static const char *const parts[] = {"norm1", "attention", "merge", "norm2", "expand", "contract"};
+    char names[6][32];
+    for (int i = 0; i < 6; i++) snprintf(names[i], sizeof names[i], "block%" PRId64 ".%s", number + 1, parts[i]);
+    const double added = 0.02 / sqrt(2 * (double)s->layers); /* of what is added to x, 2 layers times */
+    muster_expr *h = attention(m, names[1], norm(m, names[0], x), s);
+    x = muster_expr_add(x, dense(m, names[2], h, s->width, added));
+    h = muster_expr_gelu(dense(m, names[4], norm(m, names[3], x), 4 * s->width, 0.02));
+    return muster_expr_add(x, dense(m, names[5], h, s->width, added));
+}
+
+/* The logits of the byte behind each of `bytes` (rows, time): (rows, time, BYTES). */
+static muster_expr *network(model *m, muster_expr *bytes, const shape *s) {
+    muster_expr *table = model_parameter(m, "bytes", "table", normal(0.02), MUSTER_SHAPE(BYTES, s->width));
+    muster_expr *places = model_parameter(m, "places", "table", normal(0.01), MUSTER_SHAPE(s->time, s->width));
+    muster_expr *h = muster_expr_add(muster_expr_embedding(table, bytes), places);
+    for (int64_t i = 0; i < s->layers; i++) h = block(m, i, h, s);
+    return muster_expr_matmul(norm(m, "norm", h), muster_expr_transpose(table)); /* the table serves both ends */
+}
+
+/* Inputs: rows of time + 1 bytes, and the rate. */
+static muster_function *compile_step(model *m, const shape *s, int64_t batch) {
+    (void)muster_graph_input(m->graph, "text", MUSTER_U8, MUSTER_SHAPE(MUSTER_ROWS, s->time + 1), MUSTER_SCATTER);
+    muster_expr *logits = network(m, muster_expr_parse(m->graph, "text[:, :-1]"), s);
+    muster_expr *loss = muster_expr_mean(muster_expr_cross_entropy(logits, muster_expr_parse(m->graph, "text[:, 1:]"), MUSTER_NONE));
+    muster_rule_options rule;
+    muster_rule_options_init(&rule);
+    rule.rate = muster_graph_input(m->graph, "rate", MUSTER_F32, MUSTER_SCALAR, MUSTER_BROADCAST);
+    rule.beta2 = 0.95;
+    rule.clip_norm = 1;
+    (void)muster_gradient(loss, m->parameters, m->count, m->gradients);
+    (void)muster_graph_minimise(m->graph, m->parameters, m->gradients, m->count, MUSTER_ADAM, &rule);
+    (void)muster_graph_output(m->graph, "loss", loss, MUSTER_AUTO);
+    muster_graph_options options;
+    muster_graph_options_init(&options);
+    options.rows = batch;
+    return model_compile(m, &options);
+}
+
+static muster_function *compile_generation(muster_runtime *rt, const shape *s) {
+    model m = model_open(rt, "transformer.generation");
+    muster_expr *text = muster_graph_input(m.graph, "text", MUSTER_U8, MUSTER_SHAPE(MUSTER_ROWS, s->time), MUSTER_SCATTER);
+    (void)muster_graph_output(m.graph, "p", muster_expr_softmax(network(&m, text, s), MUSTER_LIST(axis, -1)), MUSTER_AUTO);
+    return model_compile(&m, NULL);
+}
+
+/* All files of the folder, in the order of their names, one behind the other. */
+static uint8_t *read_files(const char *folder, int64_t *size) {
+    struct dirent **entries;
+    uint8_t *text = NULL;
+    const int count = scandir(folder, &entries, NULL, alphasort);
+    *size = 0;
+    for (int i = 0; i < count; i++) {
+        char path[4096];
+        snprintf(path, sizeof path, "%s/%s", folder, entries[i]->d_name);
+        FILE *file = entries[i]->d_type == DT_REG ? fopen(path, "rb") : NULL; /* links are second names */
+        for (size_t got = 1; file && got; *size += (int64_t)got) {
+            EXPECT((text = realloc(text, (size_t)*size + 65536)) != NULL);
+            got = fread(text + *size, 1, 65536, file);
+        }
+        if (file) fclose(file);
+        free(entries[i]);
+    }
+    if (count >= 0) free(entries);
+    return text;
+}
+
+static uint32_t draw(uint32_t place, uint32_t stream) {
+    uint32_t random[4];
+    muster_philox4x32((const uint32_t[]){place, stream, 0, 0}, (const uint32_t[]){1, 0}, random);
+    return random[0];
+}
+
+static void train(muster_function *step, const uint8_t *text, int64_t size, const shape *s, int64_t batch, int64_t steps) {
+    enum { WARM_UP = 20 };
+    uint8_t *rows = malloc((size_t)(batch * (s->time + 1)));
+    EXPECT(rows != NULL);
+    double sum = 0, begin = model_seconds();
+    for (int64_t i = 0; i < steps; i++) {
+        float loss, rate = 2e-3f * (i < WARM_UP ? (float)(i + 1) / WARM_UP : 1 - 0.9f * (float)i / (float)steps);
+        for (int64_t row = 0; row < batch; row++)
+            memcpy(rows + row * (s->time + 1), text + draw((uint32_t)row, (uint32_t)i) % (size - s->time), (size_t)s->time + 1);
+        CHECK(muster_function_call(step, (const muster_tensor[]){muster_u8(rows, batch, s->time + 1), muster_f32(&rate)}, 2,
+                                   (const muster_tensor[]){muster_f32(&loss)}, 1, NULL));
+        sum += (double)loss / log(2);
+        if (i % 50 == 49 || i == steps - 1) {
+            printf("step %" PRId64 ": %.3f bits per byte, %.0f bytes/s\n", i + 1, sum / (double)(i % 50 + 1),
+                   (double)((i + 1) * batch * s->time) / (model_seconds() - begin));
+            fflush(stdout);
+            sum = 0;
+        }
+    }
+    free(rows);
+}
+
+/* Each byte is drawn by the probabilities that the model gives it behind those before it. */
+static void generate(muster_function *f, const shape *s, int64_t count) {
+    char text[4096] = "The ";
+    int64_t length = 4;
+    float *p = malloc((size_t)(s->time * BYTES) * sizeof *p);
+    EXPECT(p != NULL && count + length + s->time < (int64_t)sizeof text);
+    for (; count > 0; count--, length++) {
+        const int64_t first = length > s->time ? length - s->time : 0; /* what stands behind `length` changes nothing: causal */
+        CHECK(muster_function_call(f, (const muster_tensor[]){muster_u8((uint8_t *)text + first, 1, s->time)}, 1,
+                                   (const muster_tensor[]){muster_f32(p, 1, s->time, BYTES)}, 1, NULL));
+        const float *here = p + (length - first - 1) * BYTES;
+        double left = draw((uint32_t)length, UINT32_MAX) * 0x1p-32;
+        int byte = 0;
+        while (byte < BYTES - 1 && (left -= (double)here[byte]) > 0) byte++;
+        text[length] = (char)byte;
+    }
+    fwrite(text, 1, (size_t)length, stdout);
+    printf("\n");
+    free(p);
+}
+
+int main(int argc, char **argv) {
+    const char *data = "/usr/share/common-licenses";
+    shape s = {128, 128, 4, 4};
+    int64_t batch = 16, steps = 500, bytes = 400, size;
+    model_options(argc, argv,
+                  (model_option[]){{"steps", &steps, NULL},
+                                   {"batch", &batch, NULL},
+                                   {"time", &s.time, NULL},
+                                   {"width", &s.width, NULL},
+                                   {"layers", &s.layers, NULL},
+                                   {"heads", &s.heads, NULL},
+                                   {"bytes", &bytes, NULL},
+                                   {"data", NULL, &data},
+                                   {NULL, NULL, NULL}});
+    uint8_t *text = read_files(data, &size);
+    if (size <= s.time || s.width % s.heads) fprintf(stderr, "%s: too little text, or heads that do not divide the width\n", data), exit(1);
+    muster_runtime *rt = sample_open(NULL);
+    model m = model_open(rt, "transformer.step");
+    muster_function *step = compile_step(&m, &s, batch);
+    printf("%" PRId64 " bytes of text, %" PRId64 " parameters, %d devices\n", size, m.elements, muster_runtime_size(rt));
+    EXPECT(m.elements == s.layers * s.width * (12 * s.width + 13) + (BYTES + s.time + 2) * s.width);
+    train(step, text, size, &s, batch, steps);
+    generate(compile_generation(rt, &s), &s, bytes);
+    CHECK(muster_runtime_close(rt));
+    free(text);
+    return 0;
+}
