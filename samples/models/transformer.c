@@ -3,11 +3,8 @@
  *   transformer [--steps N] [--batch N] [--time N] [--width N] [--layers N] [--heads N]
  *               [--bytes N] [--data DIR]
  * --time: bytes that the model sees. --bytes: how many are generated at the end. */
-#include <dirent.h>
-
 #include "model.h"
-
-enum { BYTES = 256 };
+#include "text.h"
 
 typedef struct shape {
     int64_t time, width, layers, heads;
@@ -90,33 +87,6 @@ static muster_function *compile_generation(muster_runtime *rt, const shape *s) {
     return model_compile(&m, NULL);
 }
 
-/* All files of the folder, in the order of their names, one behind the other. */
-static uint8_t *read_files(const char *folder, int64_t *size) {
-    struct dirent **entries;
-    uint8_t *text = NULL;
-    const int count = scandir(folder, &entries, NULL, alphasort);
-    *size = 0;
-    for (int i = 0; i < count; i++) {
-        char path[4096];
-        snprintf(path, sizeof path, "%s/%s", folder, entries[i]->d_name);
-        FILE *file = entries[i]->d_type == DT_REG ? fopen(path, "rb") : NULL; /* links are second names */
-        for (size_t got = 1; file && got; *size += (int64_t)got) {
-            EXPECT((text = realloc(text, (size_t)*size + 65536)) != NULL);
-            got = fread(text + *size, 1, 65536, file);
-        }
-        if (file) fclose(file);
-        free(entries[i]);
-    }
-    if (count >= 0) free(entries);
-    return text;
-}
-
-static uint32_t draw(uint32_t place, uint32_t stream) {
-    uint32_t random[4];
-    muster_philox4x32((const uint32_t[]){place, stream, 0, 0}, (const uint32_t[]){1, 0}, random);
-    return random[0];
-}
-
 static void train(muster_function *step, const uint8_t *text, int64_t size, const shape *s, int64_t batch, int64_t steps) {
     enum { WARM_UP = 20 };
     uint8_t *rows = malloc((size_t)(batch * (s->time + 1)));
@@ -125,7 +95,7 @@ static void train(muster_function *step, const uint8_t *text, int64_t size, cons
     for (int64_t i = 0; i < steps; i++) {
         float loss, rate = 2e-3f * (i < WARM_UP ? (float)(i + 1) / WARM_UP : 1 - 0.9f * (float)i / (float)steps);
         for (int64_t row = 0; row < batch; row++)
-            memcpy(rows + row * (s->time + 1), text + draw((uint32_t)row, (uint32_t)i) % (size - s->time), (size_t)s->time + 1);
+            memcpy(rows + row * (s->time + 1), text + text_draw((uint32_t)row, (uint32_t)i) % (size - s->time), (size_t)s->time + 1);
         CHECK(muster_function_call(step, (const muster_tensor[]){muster_u8(rows, batch, s->time + 1), muster_f32(&rate)}, 2,
                                    (const muster_tensor[]){muster_f32(&loss)}, 1, NULL));
         sum += (double)loss / log(2);
@@ -150,10 +120,7 @@ static void generate(muster_function *f, const shape *s, int64_t count) {
         CHECK(muster_function_call(f, (const muster_tensor[]){muster_u8((uint8_t *)text + first, 1, s->time)}, 1,
                                    (const muster_tensor[]){muster_f32(p, 1, s->time, BYTES)}, 1, NULL));
         const float *here = p + (length - first - 1) * BYTES;
-        double left = draw((uint32_t)length, UINT32_MAX) * 0x1p-32;
-        int byte = 0;
-        while (byte < BYTES - 1 && (left -= (double)here[byte]) > 0) byte++;
-        text[length] = (char)byte;
+        text[length] = (char)text_byte(here, (uint32_t)length);
     }
     fwrite(text, 1, (size_t)length, stdout);
     printf("\n");
@@ -174,7 +141,7 @@ int main(int argc, char **argv) {
                                    {"bytes", &bytes, NULL},
                                    {"data", NULL, &data},
                                    {NULL, NULL, NULL}});
-    uint8_t *text = read_files(data, &size);
+    uint8_t *text = text_read(data, &size);
     if (size <= s.time || s.width % s.heads) fprintf(stderr, "%s: too little text, or heads that do not divide the width\n", data), exit(1);
     muster_runtime *rt = sample_open(NULL);
     model m = model_open(rt, "transformer.step");

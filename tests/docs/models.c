@@ -128,7 +128,7 @@ static void images(void) {
 /* Rows of bytes from 0 to 3; the label of each is the byte before it. A model that sees the byte
  * alone cannot know that: of four equally probable ones the loss is log 4 = 1.39. */
 static void sequences(void) {
-    enum { TIME = 6, HEADS = 2, WIDTH = 16 };
+    enum { TIME = 6, HEADS = 2, WIDTH = 16, STATES = 4 };
     uint8_t text[ROWS][TIME], before[ROWS][TIME];
     for (uint32_t i = 0; i < ROWS; i++)
         for (uint32_t t = 0; t < TIME; t++) {
@@ -169,6 +169,18 @@ static void sequences(void) {
     x = muster_expr_add(x, muster_expr_matmul(h, merge)); /* a residual connection */
     /* end of snippet */
     EXPECT(is_shape(heads[2], "(rows, 2, 6, 8)") && is_shape(x, "(rows, 6, 16)"));
+    const muster_initialiser_options small = {
+        .struct_size = sizeof small, .kind = MUSTER_INITIALISER_UNIFORM, .low = -0.5, .high = 0.5};
+    /* snippet: recurrent */
+    muster_expr *wx = parameter(g, "wx", small, MUSTER_SHAPE(4 * STATES, WIDTH));
+    muster_expr *wh = parameter(g, "wh", small, MUSTER_SHAPE(4 * STATES, STATES));
+    muster_expr *gates = parameter(g, "gates", zeros, MUSTER_SHAPE(4 * STATES));
+    muster_expr *y =
+        muster_expr_lstm(x, wx, wh, gates, NULL, NULL, NULL); /* (rows, TIME, STATES) */
+    muster_expr *last =
+        muster_expr_result(y, 1); /* (rows, STATES): the state behind the last step */
+    /* end of snippet */
+    EXPECT(is_shape(y, "(rows, 6, 4)") && is_shape(last, "(rows, 4)"));
     /* snippet: tied */
     muster_expr *logits = muster_expr_matmul(x, muster_expr_transpose(table));
     /* end of snippet */

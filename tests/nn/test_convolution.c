@@ -1,6 +1,6 @@
 /* The three computations of a convolution against seven loops in f64: random shapes, each kind of
- * layout, all dtypes; on CPU cores with BLAS, without, and by oneDNN, and by the kernels. The numbers are small
- * integers, so that sums of f32 and f64 are exact. */
+ * layout, all dtypes; on CPU cores with BLAS, without, and by oneDNN, and by the kernels. The
+ * numbers are small integers, so that sums of f32 and f64 are exact. */
 #include "base_check.h"
 #include "base_machine.h"
 #include "convolution/convolution_impl.h"

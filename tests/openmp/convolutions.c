@@ -1,5 +1,5 @@
-/* Convolutions by oneDNN in a program that uses OpenMP itself: each worker has one thread in it, and
- * the program's own setting stays as it is. */
+/* Convolutions by oneDNN in a program that uses OpenMP itself: each worker has one thread in it,
+ * and the program's own setting stays as it is. */
 #include <dirent.h>
 #include <muster/expr.h>
 #include <muster/muster.h>
