@@ -2,6 +2,7 @@
  * parts, too; the parts work afterwards, and so does the world. */
 #include "base_check.h"
 #include "base_pace.h"
+#include "base_seed.h"
 #include "collectives_faults.h"
 #include "nodes/slabs_private.h"
 #include "scheduler_stand_still.h"
@@ -131,9 +132,12 @@ static void next_call_is_right(world *t) {
 
 static void on_pools(void (*check)(world *)) {
     static const char *const algorithms[] = {"reference", "inline", "direct", NULL};
+    /* on GPUs each on some size */
+    const int64_t one_in = collectives_devices() != COLLECTIVES_HOST_AND_DISCRETE ? test_one_in(2, 2, 2) : 1;
     for (int32_t size = 3; size <= FAULTS_RANKS; size++) {
         for (int32_t a = 0; a < 4; a++) {
             world t;
+            if (!test_keeps(size + a, one_in)) continue;
             open_world(&t, size, a % 2 ? size / 2 : 0, algorithms[a]);
             check(&t);
             assert_ok(collectives_run(&t.c, release_parts, &t));

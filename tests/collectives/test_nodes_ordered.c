@@ -2,6 +2,7 @@
  * processes. The bits to compare with are those of four ranks in one process, which other
  * transports make. Values depend on the order of their sum, and some are -0.0. */
 #include "base_check.h"
+#include "base_seed.h"
 #include "collectives_spans.h"
 #include "core/rendezvous_private.h"
 
@@ -98,9 +99,14 @@ static muster_status one_process(muster_worker *w, void *argument) {
     return MUSTER_OK;
 }
 
+/* Under the sanitizer of threads each layout compares some. */
+static int32_t layouts_run;
+static bool is_compared(int32_t i) { return test_keeps(i + layouts_run, test_one_in(1, 1, 5)); }
+
 static muster_status several_processes(muster_worker *w, void *argument) {
     (void)argument;
-    for (int32_t i = 0; i < CASES; i++) MUSTER_TRY(run_case(w, NULL, spans_rank(w), i, true));
+    for (int32_t i = 0; i < CASES; i++)
+        if (is_compared(i)) MUSTER_TRY(run_case(w, NULL, spans_rank(w), i, true));
     return MUSTER_OK;
 }
 
@@ -110,7 +116,8 @@ static muster_status mixed_ranks(muster_worker *w, void *argument) {
     const int32_t r = spans_rank(w), rank = r / 2 + r % 2 * 2;
     (void)argument;
     MUSTER_TRY(muster_worker_split(w, NULL, 0, rank, &part));
-    for (int32_t i = 0; i < CASES; i++) MUSTER_TRY(run_case(w, part, rank, i, true));
+    for (int32_t i = 0; i < CASES; i++)
+        if (is_compared(i)) MUSTER_TRY(run_case(w, part, rank, i, true));
     return muster_worker_release(w, part);
 }
 
@@ -118,6 +125,7 @@ static void run(const int32_t *layout, int32_t processes, mst_task task) {
     spans_open(&launch, &(spans_options){.counts = layout, .processes = processes, .fixed_order = true});
     assert_ok(spans_run(&launch, task, NULL));
     spans_close(&launch);
+    layouts_run++;
 }
 
 static void test_layouts(void **state) {

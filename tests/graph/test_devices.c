@@ -60,14 +60,16 @@ static uint32_t device_counts(void) {
 }
 
 static void any_number_of_devices_is_one_device(void **state) {
-    int32_t compared = 0;
+    int32_t compared = 0, expected = 0;
     (void)state;
     for (int32_t c = 0; c < invariance_case_count; c++)
         for (int32_t wide = 0; wide < 2; wide++) {
+            if (!wide && !test_keeps(c, test_one_in(1, 2, 4))) continue;
             const invariance_way way = way_of(wide ? MUSTER_F64 : MUSTER_F32, changing, on_gpus() ? 3 : 6);
             compared += compare_all(&invariance_cases[c], &way, device_counts(), wide);
+            expected += __builtin_popcount(device_counts()) + (wide ? OTHERS : 0);
         }
-    assert_int_equal(compared, invariance_case_count * (2 * __builtin_popcount(device_counts()) + OTHERS));
+    assert_int_equal(compared, expected);
 }
 
 static void no_rows_are_no_rows_on_any_number_of_devices(void **state) {

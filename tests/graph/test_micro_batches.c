@@ -27,7 +27,7 @@ static void compare(const invariance_case *its, const invariance_way *way, const
 
 /* A sample, unless the full tests are asked for: every so many of all comparisons. No number of
  * micro-batches and no machine is left out, since the two are coprime with it. */
-static int32_t stride(void) { return test_is_full() ? 1 : on_gpus() ? 17 : 5; }
+static int32_t stride(void) { return test_is_full() ? 1 : on_gpus() ? 17 : (int32_t)test_one_in(5, 11, 17); }
 
 static void compare_all(const int64_t *rows, int32_t calls) {
     int32_t compared = 0, turn = 0;
@@ -78,7 +78,7 @@ static const invariance_way ways[] = {
 enum { WAYS = sizeof ways / sizeof *ways };
 
 static void every_way_of_calling_gives_the_values_of_all_rows(void **state) {
-    const int32_t step = test_is_full() ? 1 : on_gpus() ? 43 : 7;
+    const int32_t step = test_is_full() ? 1 : on_gpus() ? 43 : (int32_t)test_one_in(7, 19, 43);
     int32_t compared = 0, turn = 0;
     (void)state;
     for (int32_t c = 0; c < invariance_case_count; c++)

@@ -1,6 +1,7 @@
 /* The updates of rules on several devices: one pass over memory, with the exchange of the
  * gradients, gives the bits that the same updates give one after the other. */
 #include "base_machine.h"
+#include "base_seed.h"
 #include "graph_fixture.h"
 #include "muster/rule.h"
 #include "runtime_impl.h"
@@ -137,17 +138,17 @@ static void compare(const char *devices, muster_dtype dtype, muster_update_rule 
 
 static void test_one_pass_gives_the_bits_of_single_updates(void **state) {
     static const char *const machines[] = {"host:2", "host:3", "host:8"};
-    const bool gpus = on_gpus();
+    const bool gpus = on_gpus(), few = gpus || test_one_in(1, 1, 4) > 1;
     int32_t cases = 0;
     (void)state;
     for (int32_t d = 0; d < (gpus ? 2 : 3); d++)
         for (int32_t split = -1; split < 2; split++)
             for (muster_update_rule rule = MUSTER_SGD; rule <= MUSTER_ADAMAX; rule++) {
-                if ((gpus || d == 2) && (rule + split) % 4) continue; /* a sample */
+                if ((few || d == 2) && ((int64_t)rule + split + (int64_t)test_seed()) % 4) continue; /* a sample */
                 for (int32_t f64 = 0; f64 < 2; f64++, cases++)
                     compare(machines[d], f64 ? MUSTER_F64 : MUSTER_F32, rule, split, (d + split) % 2 == 0, f64 == (split == 1) ? -1 : 1);
             }
-    assert_int_equal(cases, gpus ? 24 : 108);
+    assert_int_equal(cases, gpus ? 24 : few ? 36 : 108);
 }
 
 int main(void) {

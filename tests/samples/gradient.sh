@@ -5,7 +5,9 @@ set -eu
 train=$1 python=$2 data=$3 check=$4
 folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT
-for n in 1 3; do
+numbers="1 3"
+[ -z "${MUSTER_TEST_FEW:-}" ] || numbers=3 # a sanitizer takes long to read the data
+for n in $numbers; do
     for way in "" --split --by-hand; do
         "$train" --data "$data" --devices host:$n $way --steps 0 --dump-params "$folder/p" --dump-gradient "$folder/g" >"$folder/log" || { cat "$folder/log"; exit 1; }
         "$python" "$check" "$folder/p" "$folder/g" 500 "$data"

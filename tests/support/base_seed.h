@@ -39,4 +39,26 @@ static inline bool test_is_full(void) {
     return text && *text == '1';
 }
 
+/* Of so many cases a test keeps one: in optimised builds, with the sanitizer of addresses, with
+ * that of threads; all with MUSTER_TEST_FULL=1. */
+static inline int64_t test_one_in(int64_t optimised, int64_t addresses, int64_t threads) {
+    if (test_is_full()) return 1;
+#if defined(MUSTER_TEST_SANITIZED_THREADS)
+    return (void)optimised, (void)addresses, threads;
+#elif defined(MUSTER_TEST_SANITIZED)
+    return (void)optimised, (void)threads, addresses;
+#else
+    return (void)addresses, (void)threads, optimised;
+#endif
+}
+
+/* Is the case of this number, counted from 0, in the sample that keeps one in `one_in`? MUSTER_SEED
+ * says which: as many seeds keep all cases. */
+static inline bool test_keeps(int64_t number, int64_t one_in) { return number % one_in == (int64_t)(test_seed() % (uint64_t)one_in); }
+
+/* How many of so many cases test_keeps keeps. */
+static inline int64_t test_kept(int64_t count, int64_t one_in) {
+    return (count - (int64_t)(test_seed() % (uint64_t)one_in) + one_in - 1) / one_in;
+}
+
 #endif

@@ -162,6 +162,7 @@ static void run_dtype(case_pools *pools, const matrix_case *cases, int64_t count
         end = end_of(cases, begin, count, 4);
         b.cases = cases + begin;
         b.count = end - begin;
+        b.length = longest(b.cases, b.count);
         run_op(pools, &b, run);
     }
     mst_free(block);

@@ -1,5 +1,6 @@
 #include "collectives_node_cases.h"
 
+#include "base_seed.h"
 #include "collectives_oracle.h"
 #include "collectives_spans.h"
 
@@ -233,14 +234,12 @@ static muster_status run_case(const holder *h) {
 /* ---- all cases ---- */
 
 enum { LARGE_COUNT = NODE_CASES_LARGE_COUNT };
-#ifdef MUSTER_TEST_SANITIZED
-enum { STRIDE = 5 };
-#else
-enum { STRIDE = 1 };
-#endif
+int64_t node_cases_one_in(void) { return test_one_in(1, 5, 11); }
+int64_t node_cases_large_one_in(void) { return test_one_in(1, 1, 3); }
 
 static void add(node_case_list *list, one_case c) {
-    if (c.count < LARGE_COUNT && list->met++ % STRIDE != 0) return;
+    const bool large = c.count == LARGE_COUNT;
+    if (!test_keeps(large ? list->met_large++ : list->met++, large ? node_cases_large_one_in() : node_cases_one_in())) return;
     if (list->count == list->room) {
         list->room = 2 * list->room + 64;
         list->cases = realloc(list->cases, (size_t)list->room * sizeof c);

@@ -1,5 +1,6 @@
 #include "collectives_values.h"
 #include "base_pace.h"
+#include "base_seed.h"
 
 #include <stdio.h>
 
@@ -69,10 +70,17 @@ void values_run_on(mst_task task, void *argument, int32_t host) { run_on(task, a
 
 void values_run_on_all(mst_task task, void *argument, int32_t least) {
     static const int32_t pools[][2] = {{0, 1}, {0, 2}, {0, 3}, {1, 1}, {2, 2}, {1, 4}};
-    for (int32_t host = least; host <= 9; host++) run_on(task, argument, host, 0);
-    for (size_t p = 0; p < sizeof pools / sizeof *pools; p++) {
-        if (pools[p][0] + pools[p][1] >= least) run_on(task, argument, pools[p][0], pools[p][1]);
-    }
+    enum { POOLS = sizeof pools / sizeof *pools };
+    /* Of GPUs some pools: to open them takes most of the time. Another sample for each task. */
+    static int64_t tasks;
+    const bool gpus = collectives_devices() != COLLECTIVES_HOST_AND_DISCRETE;
+    const int64_t one_in = gpus ? test_one_in(2, 3, 4) : test_one_in(1, 2, 2);
+    int64_t number = tasks++, kept = 0;
+    for (int32_t host = least; host <= 9; host++)
+        if (test_keeps(number++, one_in)) run_on(task, argument, host, 0), kept++;
+    for (int32_t p = 0; p < POOLS; p++)
+        if (pools[p][0] + pools[p][1] >= least && test_keeps(number++, one_in)) run_on(task, argument, pools[p][0], pools[p][1]), kept++;
+    assert_true(kept >= (10 - least + POOLS - 2) / one_in);
 }
 
 static muster_status sum_task(muster_worker *w, void *argument) {

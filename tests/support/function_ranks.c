@@ -104,18 +104,15 @@ static int32_t ranks_name_count(void) {
     return processes_count() > 1 ? 2 : 1;
 }
 
-/* Sanitizers run a third of the pairs of a name and a layout, another one for each body. */
-#ifdef MUSTER_TEST_SANITIZED
-enum { RANKS_OF = 3 };
-#else
-enum { RANKS_OF = 1 };
-#endif
+/* Sanitizers run a third or a seventh of the pairs of a name and a layout, another one for each
+ * body; of GPUs, which have one name, a third. */
+static int32_t ranks_of(void) { return (int32_t)(on_gpus() ? test_one_in(1, 3, 3) : test_one_in(1, 3, RANKS_NAMES)); }
 static bool ranks_drawn(int32_t name, int32_t layout) {
     static int32_t bodies;
     if (name == 0 && layout == 0) bodies++;
-    return test_is_full() || (name + layout + bodies) % RANKS_OF == 0;
+    return test_keeps(name + layout + bodies, ranks_of());
 }
-static bool ranks_sampled(void) { return RANKS_OF > 1 && !test_is_full(); }
+static bool ranks_sampled(void) { return ranks_of() > 1; }
 static int32_t ranks_last; /* ranks of the last sample */
 
 int32_t ranks_in_all(void) {
