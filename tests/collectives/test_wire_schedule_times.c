@@ -53,8 +53,8 @@ static int64_t hand_mpi(int32_t size, int64_t bytes) {
 
 enum { HAND_MOST = 64, HAND_EAGER = 4096, HAND_ACTIVE = 8 };
 
-/* One sends to all others, to eight at a time: to the i-th when all up to the one eight before it are
- * known to have it, L after it is there. */
+/* One sends to all others, to eight at a time: to the i-th when all up to the one eight before it
+ * are known to have it, L after it is there. */
 static int64_t hand_scatter(int32_t size, int64_t bytes) {
     int64_t known[HAND_MOST] = {0}, busy = 0, out = 0, there = 0;
     for (int32_t i = 1; i < size; i++) {
