@@ -108,9 +108,10 @@ static void look_at_progress(const mst_peer_wait *m, progress *seen, int64_t now
     seen->looked_ns = now;
 }
 
-/* Does the peer wait for somebody else: a worker that does not wait in turn for this one, or another
- * process? Whoever waits for the one at the end of that chain has the same deadlines, and blames the
- * right one. A chain that changes meanwhile may be misread, for the time of one slice. */
+/* Does the peer wait for somebody else: a worker that does not wait in turn for this one, or
+ * another process? Whoever waits for the one at the end of that chain has the same deadlines, and
+ * blames the right one. A chain that changes meanwhile may be misread, for the time of one
+ * slice. */
 static bool peer_waits_for_others(const mst_peer_wait *m) {
     const mst_pool *pool = m->worker->pool;
     int32_t rank = m->peer;
