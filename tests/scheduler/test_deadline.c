@@ -147,7 +147,7 @@ static void a_rank_that_waits_for_another_process_is_given_time(void **state) {
 
 static void behind_that_wait_a_rank_has_a_deadline_again(void **state) {
     (void)state;
-    const int64_t deadline = 40 * MILLISECOND;
+    const int64_t deadline = test_patience(40 * MILLISECOND);
     elsewhere e = {.m = {.late = 1}, .away_ns = 3 * deadline, .stays = true};
     mst_pool *pool = open_rendezvous(&e.m, 2, -1, deadline);
     assert_int_equal(mst_pool_run(pool, elsewhere_task, &e), MUSTER_TIMEOUT);
