@@ -107,17 +107,22 @@ static void train(muster_function *step, const uint8_t *text, int64_t size, cons
 
 static void generate(muster_function *f, const shape *s, int64_t count) {
     static const char begin[] = "The ";
-    float p[BYTES], *states = calloc((size_t)(2 * s->layers * s->width), sizeof *states);
+    const int64_t count_of_states = 2 * s->layers, numbers = count_of_states * s->width;
+    float p[BYTES], *states = calloc((size_t)(2 * numbers), sizeof *states); /* before and behind a byte, in turn */
     muster_tensor in[1 + STATES_MOST], out[1 + STATES_MOST];
     uint8_t byte;
     EXPECT(states != NULL);
     in[0] = muster_u8(&byte, 1, 1);
     out[0] = muster_f32(p, 1, 1, BYTES);
-    for (int64_t i = 0; i < 2 * s->layers; i++) in[1 + i] = out[1 + i] = muster_f32(states + i * s->width, 1, s->width);
     for (int64_t i = 0; i < count; i++) {
+        float *before = states + i % 2 * numbers, *behind = states + (i + 1) % 2 * numbers;
+        for (int64_t k = 0; k < count_of_states; k++) {
+            in[1 + k] = muster_f32(before + k * s->width, 1, s->width);
+            out[1 + k] = muster_f32(behind + k * s->width, 1, s->width);
+        }
         byte = i < (int64_t)sizeof begin - 1 ? (uint8_t)begin[i] : (uint8_t)text_byte(p, (uint32_t)i);
         putchar(byte);
-        CHECK(muster_function_call(f, in, (int32_t)(1 + 2 * s->layers), out, (int32_t)(1 + 2 * s->layers), NULL));
+        CHECK(muster_function_call(f, in, (int32_t)(1 + count_of_states), out, (int32_t)(1 + count_of_states), NULL));
     }
     printf("\n");
     free(states);
