@@ -1,6 +1,7 @@
 /* A call that fails while data are on their way between processes: the next one uses the same
  * communicators, and what is left of the first does not meet its data. */
 #include "base_check.h"
+#include "base_pace.h"
 #include "collectives_spans.h"
 #include "nodes/rounds_private.h"
 #include "nodes/slabs_private.h"
@@ -121,7 +122,7 @@ static void *cut_and_heal(void *context) {
 
 static void test_a_deadline(void **state) {
     (void)state;
-    spans_open(&launch, &(spans_options){.counts = (const int32_t[]){1, 1}, .processes = 2, .fail_after_ns = 2000000000});
+    spans_open(&launch, &(spans_options){.counts = (const int32_t[]){1, 1}, .processes = 2, .fail_after_ns = test_patience(2000000000)});
     pthread_t thread;
     const int64_t leaked = mst_slabs_leaked();
     bytes_before = spans_sent_bytes(&launch);
