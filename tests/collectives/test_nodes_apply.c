@@ -74,7 +74,7 @@ static void test_processes_take_the_steps_of_plain_loops(void **state) {
     (void)state;
     enum { ALL_PLANS = 4 * (8 * 2 * COUNTS + 8 * 5) };
     int64_t run = 0;
-    const int32_t parts = SHAPES * (int32_t)test_one_in(4, 4, 12);
+    const int32_t parts = SHAPES * (int32_t)test_one_in(4, 4, 11); /* 77 meets other plans in each dtype */
     int64_t expected = 0;
     for (int32_t i = 0; i < SHAPES; i++) {
         spans_launch launch;

@@ -2,6 +2,7 @@
  * communicators, and what is left of the first does not meet its data. */
 #include "base_await.h"
 #include "base_check.h"
+#include "base_pace.h"
 #include "collectives_spans.h"
 #include "nodes/rounds_private.h"
 #include "nodes/slabs_private.h"
@@ -120,7 +121,7 @@ static void *cut_and_heal(void *context) {
 
 static void test_a_deadline(void **state) {
     (void)state;
-    spans_open(&launch, &(spans_options){.counts = (const int32_t[]){1, 1}, .processes = 2, .fail_after_ns = 2000000000});
+    spans_open(&launch, &(spans_options){.counts = (const int32_t[]){1, 1}, .processes = 2, .fail_after_ns = test_patience(2000000000)});
     pthread_t thread;
     const int64_t leaked = mst_slabs_leaked();
     bytes_before = spans_sent_bytes(&launch);
