@@ -24,6 +24,14 @@ LEFT = {
     "downpour": "there is no parameter server over several yet",
     "easgd": "there is no parameter server over several yet",
 }
+# Networks, which print how fast they are: their losses are compared.
+NETWORKS = {
+    "lenet": "--steps 2",
+    "lstm": "--steps 2 --layers 1 --width 64 --time 32 --bytes 20",
+    "resnet50": "--steps 2 --batch 4 --size 64",
+    "transformer": "--steps 2 --layers 1 --width 64 --time 32 --heads 2 --bytes 20",
+}
+LONG_NETWORKS = {"alexnet": "--steps 1 --batch 2"}  # with --full: 61 million parameters
 mpirun = shutil.which("mpirun.openmpi") or shutil.which("mpirun")
 LAUNCH = [mpirun, "--mca", "pml", "ob1", "--mca", "btl", "self,vader", "--oversubscribe", "--bind-to", "none", "-n"]
 environment = {key: value for key, value in os.environ.items() if not key.startswith(("MUSTER_", "OMPI_", "PMI", "SLURM_", "MPI"))}
@@ -64,8 +72,10 @@ def together(processes, devices, *command):
     with tempfile.TemporaryDirectory() as folder, tempfile.TemporaryDirectory() as written:
         script = f'export MUSTER_SAMPLE_WATCH={written}/$OMPI_COMM_WORLD_RANK LD_PRELOAD={watch}; exec "$@"'
         done = subprocess.run([*LAUNCH, str(processes), "--output-filename", folder, "sh", "-c", script, "sh", *command], stdin=subprocess.DEVNULL,
-                              capture_output=True, text=True, timeout=500, env={**environment, "MUSTER_DEVICES": devices, "MUSTER_NODES": "mpi"})
-        read = [[path.read_text() for path in sorted(pathlib.Path(folder).rglob(what))] for what in ("stdout", "stderr")]
+                              capture_output=True, text=True, errors="replace", timeout=500,
+                              env={**environment, "MUSTER_DEVICES": devices, "MUSTER_NODES": "mpi"})
+        # "replace": the language models generate any bytes
+        read = [[path.read_text(errors="replace") for path in sorted(pathlib.Path(folder).rglob(what))] for what in ("stdout", "stderr")]
         return done.returncode, *read, [counts(pathlib.Path(written, str(process))) for process in range(processes)]
 
 
@@ -83,6 +93,24 @@ def compare(sample, processes, each):
         fail(sample, f"{processes} processes: expected {rows} rows, some from each process, received (rows, bytes) {counted}")
     if any((sent > 0) != (processes > 1) for _, sent in counted):
         fail(sample, f"{processes} processes: expected each to send bytes where there are several, received (rows, bytes) {counted}")
+
+
+def losses(text):
+    return [float(number) for number in re.findall(r"^step \d+: (?:loss )?([0-9.]+)", text, flags=re.MULTILINE)]
+
+
+def compare_network(sample, arguments):
+    """The losses of two processes with a device each are near those of one process with two, and each process prints them."""
+    with tempfile.TemporaryDirectory() as folder:
+        done = subprocess.run([f"{samples}/{sample}", *arguments], stdin=subprocess.DEVNULL, capture_output=True, text=True, errors="replace", timeout=500, cwd=folder,
+                              env={**environment, "MUSTER_DEVICES": "host:2", "MUSTER_NODES": "none"})
+    code, outputs, errors, counted = together(2, "host:1", f"{samples}/{sample}", *arguments)
+    expected, received = losses(done.stdout), [losses(text) for text in outputs]
+    if done.returncode or code or not expected or None in counted or any(sent == 0 for _, sent in counted):
+        fail(sample, f"expected losses and bytes sent, received exit {done.returncode} and {code}, {expected}, {counted}: {done.stderr} {errors}")
+    near = [len(own) == len(expected) and all(abs(a - b) <= 0.01 * abs(b) for a, b in zip(own, expected)) for own in received]
+    if near != [True, True]:
+        fail(sample, f"expected the losses {expected} from both processes, received {received}")
 
 
 # ---- training ----
@@ -176,11 +204,14 @@ for sample, sentence in LEFT.items():
     if code == 0 or not any(sentence in text for text in errors):
         fail(sample, f"expected a refusal with \"{sentence}\", received exit {code}: {errors}")
 made = {path.name for path in pathlib.Path(samples).iterdir() if path.is_file() and os.access(path, os.X_OK) and "." not in path.name}
-missing = made - set(SAME) - set(LEFT) - {"train", "mlp", "asynchronous", "foreign_cuda"}  # read data, print times, or need a GPU
+for sample, arguments in {**NETWORKS, **(LONG_NETWORKS if full else {})}.items():
+    compare_network(sample, arguments.split())
+missing = made - set(SAME) - set(LEFT) - set(NETWORKS) - set(LONG_NETWORKS) - {"train", "mlp", "asynchronous", "foreign_cuda"}  # read data, print times, or need a GPU
 if missing:
     fail("samples", f"expected each in one of the lists, received others: {sorted(missing)}")
 interrupt_one()
 compare_trainings()
 compare_by_hand()
-print(f"{len(SAME)} samples alike as one process and as {'1, 2 and, but for those of two devices, 4' if full else 'two'}, {len(LEFT)} refused, {faults} faults")
+print(f"{len(SAME)} samples alike as one process and as {'1, 2 and, but for those of two devices, 4' if full else 'two'}, "
+      f"{len(NETWORKS) + (len(LONG_NETWORKS) if full else 0)} networks with the same losses, {len(LEFT)} refused, {faults} faults")
 sys.exit(faults != 0)
