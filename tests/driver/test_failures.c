@@ -335,7 +335,9 @@ static void a_driver_lives_on_between_calls_and_ends_outside_them(void **unused)
         muster_runtime *runtime = fixture_open(backend, 2);
         scene s = {.server = open_server(runtime, MUSTER_F32, 0), .create = kind ? muster_easgd_create : muster_downpour_create};
         assert_ok(run_body(runtime, begin_body, &s));
+        allowed_spread = 77; /* a receive may see of one shard what the other worker has sent, and of the next not yet */
         assert_ok(run_body(runtime, go_on_body, &s));
+        allowed_spread = 0;
         /* with operations that nobody has waited for */
         for (int r = 0; r < 2; r++) assert_ok(muster_driver_destroy(s.kept[r]));
         if (!kind) assert_true(server_value(s.server, MUSTER_F32, 0) == -16);
