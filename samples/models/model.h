@@ -86,8 +86,7 @@ typedef struct model_option {
     const char **text;
 } model_option;
 
-/* Reads the options. For another one it prints all of them with their defaults, and ends the
- * program. */
+/* Reads the options. For another one it prints all of them and ends the program with 2. */
 static inline void model_options(int argc, char **argv, const model_option *options) {
     for (int i = 1; i < argc; i += 2) {
         const model_option *o = options;
@@ -96,7 +95,7 @@ static inline void model_options(int argc, char **argv, const model_option *opti
         if (o->name && o->number && i + 1 < argc) *o->number = strtoll(argv[i + 1], &end, 10);
         if (o->name && o->text && i + 1 < argc) *o->text = argv[i + 1];
         if (o->name && i + 1 < argc && (!o->number || (*end == '\0' && *o->number >= 1))) continue;
-        fprintf(stderr, "%s: unexpected \"%s%s%s\"; the options, and what they are otherwise:\n", argv[0], argv[i], o->name ? " " : "",
+        fprintf(stderr, "%s: unexpected \"%s%s%s\"; the options:\n", argv[0], argv[i], o->name ? " " : "",
                 o->name && i + 1 < argc ? argv[i + 1] : "");
         for (o = options; o->name; o++) o->number ? fprintf(stderr, "  --%s NUMBER\n", o->name) : fprintf(stderr, "  --%s TEXT\n", o->name);
         exit(2);
