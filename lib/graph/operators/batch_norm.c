@@ -117,14 +117,6 @@ static muster_expr *operand(const mst_draft *draft, int32_t i) {
     return i < draft->count ? mst_cast_to(draft->inputs[i], mst_dtype_compute(X->type.dtype)) : NULL;
 }
 
-static bool flag_fits(mst_draft *draft, int32_t attribute) {
-    const int64_t received = draft->values[attribute].integer;
-    if (received == 0 || received == 1) return true;
-    (void)mst_draft_refuse(draft, MUSTER_OUT_OF_RANGE, -1, "%s: expected 0 or 1, received %lld", draft->op->attributes[attribute].name,
-                           (long long)received);
-    return false;
-}
-
 /* ---- batch_norm ---- */
 
 enum { TRAINING, EPSILON, PER_DEVICE };
@@ -133,7 +125,7 @@ enum { TRAINING, EPSILON, PER_DEVICE };
 static bool own_fits(mst_draft *draft, bool *per_device) {
     const muster_runtime *runtime = draft->graph->runtime;
     *per_device = draft->values[PER_DEVICE].integer && draft->values[TRAINING].integer && runtime->total > 1;
-    if (!flag_fits(draft, TRAINING) || !flag_fits(draft, PER_DEVICE)) return false;
+    if (mst_draft_flag(draft, TRAINING) != MUSTER_OK || mst_draft_flag(draft, PER_DEVICE) != MUSTER_OK) return false;
     if (draft->values[PER_DEVICE].integer && runtime->logical_shards) {
         (void)mst_draft_refuse(
             draft, MUSTER_UNSUPPORTED, -1,

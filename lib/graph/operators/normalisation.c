@@ -39,13 +39,8 @@ static muster_expr *scaled(mst_draft *draft, muster_expr *y, int32_t ndim, const
 }
 
 bool mst_parameters_fit(mst_draft *draft, const mst_type *wanted) {
-    char expected[MST_NODE_TEXT], received[MST_NODE_TEXT];
-    for (int32_t i = 1; i < draft->count; i++) {
-        if (mst_same_dims(&draft->inputs[i]->type, wanted)) continue;
-        (void)mst_draft_refuse(draft, MUSTER_SHAPE_MISMATCH, i, "expected %s, received %s", mst_type_text(draft->graph, wanted, expected),
-                               mst_type_text(draft->graph, &draft->inputs[i]->type, received));
-        return false;
-    }
+    for (int32_t i = 1; i < draft->count; i++)
+        if (mst_draft_dims(draft, i, wanted) != MUSTER_OK) return false;
     return true;
 }
 

@@ -31,6 +31,10 @@ muster_status mst_draft_dtype(mst_draft *draft, int32_t operand, uint32_t dtypes
 muster_status mst_draft_ndim(mst_draft *draft, int32_t operand, int32_t ndim);
 /* type->dims = the shape to which all operands broadcast. */
 muster_status mst_draft_broadcast(mst_draft *draft, mst_type *type);
+/* Is the value of the attribute 0 or 1? */
+muster_status mst_draft_flag(mst_draft *draft, int32_t attribute);
+/* Does the operand have the dims of `wanted`? */
+muster_status mst_draft_dims(mst_draft *draft, int32_t operand, const mst_type *wanted);
 /* Does the operand broadcast to the dims of `type`? */
 muster_status mst_draft_broadcasts(mst_draft *draft, int32_t operand, const mst_type *type);
 /* Reads a list of axes of operand 0: sorted, from 0 on, each once. No entries: all axes. */

@@ -103,15 +103,14 @@ static muster_expr *stack_to_matrix(muster_expr *stack) {
 
 static void gradient_matmul(mst_gradients *gradients, muster_expr *node, muster_expr *dy) {
     muster_expr *a = node->inputs[0], *b = node->inputs[1];
-    /* One product then sums over the stack, too. Its parts would be as many matrices like b. */
-    if (mst_gradient_wanted(gradients, node, 1) && matmul_is_stack_by_matrix(a, b)) {
-        muster_expr *above = stack_to_matrix(a), *below = stack_to_matrix(dy);
-        mst_gradient_add(gradients, node, 1, MST_APPLY(node->graph, matmul, swap_last(above), below));
-        if (mst_gradient_wanted(gradients, node, 0)) mst_gradient_add(gradients, node, 0, MST_APPLY(node->graph, matmul, dy, swap_last(b)));
-        return;
-    }
     if (mst_gradient_wanted(gradients, node, 0)) mst_gradient_add(gradients, node, 0, MST_APPLY(node->graph, matmul, dy, swap_last(b)));
-    if (mst_gradient_wanted(gradients, node, 1)) mst_gradient_add(gradients, node, 1, MST_APPLY(node->graph, matmul, swap_last(a), dy));
+    if (!mst_gradient_wanted(gradients, node, 1)) return;
+    /* One product then sums over the stack, too. Its parts would be as many matrices like b. */
+    if (matmul_is_stack_by_matrix(a, b)) {
+        a = stack_to_matrix(a);
+        dy = stack_to_matrix(dy);
+    }
+    mst_gradient_add(gradients, node, 1, MST_APPLY(node->graph, matmul, swap_last(a), dy));
 }
 
 static double operations_matmul(const muster_expr *node, const int64_t *sizes) {

@@ -20,14 +20,9 @@ typedef struct layer {
 } layer;
 
 static muster_status check_dims(const layer *l, int32_t operand, int32_t ndim, const mst_dim *dims) {
-    mst_draft *draft = l->draft;
-    char expected[MST_NODE_TEXT], received[MST_NODE_TEXT];
-    mst_type wanted = {.dtype = X->type.dtype, .ndim = ndim};
+    mst_type wanted = {.dtype = l->states.dtype, .ndim = ndim};
     for (int32_t d = 0; d < ndim; d++) wanted.dims[d] = dims[d];
-    if (mst_same_dims(&wanted, &draft->inputs[operand]->type)) return MUSTER_OK;
-    return mst_draft_refuse(draft, MUSTER_SHAPE_MISMATCH, operand, "expected %s, received %s",
-                            mst_type_text(draft->graph, &wanted, expected),
-                            mst_type_text(draft->graph, &draft->inputs[operand]->type, received));
+    return mst_draft_dims(l->draft, operand, &wanted);
 }
 
 static muster_status check_lengths(const layer *l) {
@@ -50,13 +45,6 @@ static muster_status check_dtypes(const layer *l) {
     return status;
 }
 
-static muster_status check_flag(const layer *l, int32_t attribute) {
-    const int64_t received = l->draft->values[attribute].integer;
-    if (received == 0 || received == 1) return MUSTER_OK;
-    return mst_draft_refuse(l->draft, MUSTER_OUT_OF_RANGE, -1, "%s: expected 0 or 1, received %lld",
-                            l->draft->op->attributes[attribute].name, (long long)received);
-}
-
 static muster_status check_layer(layer *l) {
     mst_draft *draft = l->draft;
     char received[MST_NODE_TEXT];
@@ -77,7 +65,7 @@ static muster_status check_layer(layer *l) {
     MUSTER_TRY(check_dims(l, W, 2, (mst_dim[]){l->gates, x->dims[LAST_AXIS]}));
     MUSTER_TRY(check_dims(l, BIAS, 1, &biases));
     for (int32_t i = H0; i < l->lengths && i < draft->count; i++) MUSTER_TRY(mst_draft_broadcasts(draft, i, &l->states));
-    MUSTER_TRY(check_flag(l, LAYER_REVERSE));
+    MUSTER_TRY(mst_draft_flag(draft, LAYER_REVERSE));
     return check_lengths(l);
 }
 
@@ -120,8 +108,7 @@ static muster_expr *expand_layer(mst_draft *draft, int32_t kind) {
 }
 
 static muster_expr *expand_rnn(mst_draft *draft) {
-    const layer l = {.draft = draft};
-    if (check_flag(&l, LAYER_RELU) != MUSTER_OK) return draft->graph->error;
+    if (mst_draft_flag(draft, LAYER_RELU) != MUSTER_OK) return draft->graph->error;
     return expand_layer(draft, draft->values[LAYER_RELU].integer ? MST_RECURRENT_RELU : MST_RECURRENT_TANH);
 }
 static muster_expr *expand_lstm(mst_draft *draft) { return expand_layer(draft, MST_RECURRENT_LSTM); }

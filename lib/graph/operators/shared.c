@@ -57,6 +57,21 @@ muster_status mst_draft_unify(mst_draft *draft, int32_t first, muster_dtype *dty
     return MUSTER_OK;
 }
 
+muster_status mst_draft_flag(mst_draft *draft, int32_t attribute) {
+    const int64_t received = draft->values[attribute].integer;
+    if (received == 0 || received == 1) return MUSTER_OK;
+    return mst_draft_refuse(draft, MUSTER_OUT_OF_RANGE, -1, "%s: expected 0 or 1, received %lld", draft->op->attributes[attribute].name,
+                            (long long)received);
+}
+
+muster_status mst_draft_dims(mst_draft *draft, int32_t operand, const mst_type *wanted) {
+    char expected[MST_NODE_TEXT], received[MST_NODE_TEXT];
+    const mst_type *given = &draft->inputs[operand]->type;
+    if (mst_same_dims(given, wanted)) return MUSTER_OK;
+    return mst_draft_refuse(draft, MUSTER_SHAPE_MISMATCH, operand, "expected %s, received %s",
+                            mst_type_text(draft->graph, wanted, expected), mst_type_text(draft->graph, given, received));
+}
+
 muster_status mst_draft_broadcasts(mst_draft *draft, int32_t operand, const mst_type *type) {
     char expected[MST_NODE_TEXT], received[MST_NODE_TEXT];
     const mst_type *given = &draft->inputs[operand]->type;

@@ -5,6 +5,11 @@
 
 #include <string.h>
 
+/* The kernels have names of their own for the kinds. */
+_Static_assert((int)MST_RECURRENT_TANH == (int)MST_CELL_TANH && (int)MST_RECURRENT_RELU == (int)MST_CELL_RELU &&
+                   (int)MST_RECURRENT_LSTM == (int)MST_CELL_LSTM && (int)MST_RECURRENT_GRU == (int)MST_CELL_GRU,
+               "the kinds of recurrent layers have equal numbers");
+
 static char *cell_row(const mst_cell_parameters *p, int32_t operand, int64_t b, size_t size) {
     const mst_cell_operand *o = &p->operands[operand];
     return o->data ? o->data + b * o->row * (int64_t)size : NULL;
