@@ -84,27 +84,6 @@ static muster_function *compile_generation(muster_runtime *rt, const shape *s) {
     return model_compile(&m, NULL);
 }
 
-static void train(muster_function *step, const uint8_t *text, int64_t size, const shape *s, int64_t batch, int64_t steps) {
-    uint8_t *rows = malloc((size_t)(batch * (s->time + 1)));
-    EXPECT(rows != NULL);
-    double sum = 0, begin = model_seconds();
-    for (int64_t i = 0; i < steps; i++) {
-        float loss, rate = 4e-3f * (1 - 0.9f * (float)i / (float)steps);
-        for (int64_t row = 0; row < batch; row++)
-            memcpy(rows + row * (s->time + 1), text + text_draw((uint32_t)row, (uint32_t)i) % (size - s->time), (size_t)s->time + 1);
-        CHECK(muster_function_call(step, (const muster_tensor[]){muster_u8(rows, batch, s->time + 1), muster_f32(&rate)}, 2,
-                                   (const muster_tensor[]){muster_f32(&loss)}, 1, NULL));
-        sum += (double)loss / log(2);
-        if (i % 50 == 49 || i == steps - 1) {
-            printf("step %" PRId64 ": %.3f bits per byte, %.0f bytes/s\n", i + 1, sum / (double)(i % 50 + 1),
-                   (double)((i + 1) * batch * s->time) / (model_seconds() - begin));
-            fflush(stdout);
-            sum = 0;
-        }
-    }
-    free(rows);
-}
-
 static void generate(muster_function *f, const shape *s, int64_t count) {
     static const char begin[] = "The ";
     const int64_t count_of_states = 2 * s->layers, numbers = count_of_states * s->width;
@@ -149,7 +128,7 @@ int main(int argc, char **argv) {
     muster_function *step = compile_step(&m, &s, batch);
     printf("%" PRId64 " bytes of text, %" PRId64 " parameters, %d devices\n", size, m.elements, muster_runtime_size(rt));
     EXPECT(m.elements == s.layers * 4 * s.width * (2 * s.width + 1) + BYTES * (2 * s.width + 1));
-    train(step, text, size, &s, batch, steps);
+    text_train(step, text, size, &(text_training){.batch = batch, .time = s.time, .steps = steps, .rate = 4e-3f});
     generate(compile_generation(rt, &s), &s, bytes);
     CHECK(muster_runtime_close(rt));
     free(text);

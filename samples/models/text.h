@@ -35,6 +35,34 @@ static inline uint32_t text_draw(uint32_t place, uint32_t stream) {
     return random[0];
 }
 
+/* The rate grows to `rate` in so many steps of warming up, and then falls to a tenth. */
+typedef struct text_training {
+    int64_t batch, time, steps, warm_up;
+    float rate;
+} text_training;
+
+/* Calls step([rows of time + 1 bytes, rate], [loss]) with rows from anywhere in the text. */
+static inline void text_train(muster_function *step, const uint8_t *text, int64_t size, const text_training *t) {
+    uint8_t *rows = malloc((size_t)(t->batch * (t->time + 1)));
+    EXPECT(rows != NULL);
+    double sum = 0, begin = model_seconds();
+    for (int64_t i = 0; i < t->steps; i++) {
+        float loss, rate = t->rate * (i < t->warm_up ? (float)(i + 1) / (float)t->warm_up : 1 - 0.9f * (float)i / (float)t->steps);
+        for (int64_t row = 0; row < t->batch; row++)
+            memcpy(rows + row * (t->time + 1), text + text_draw((uint32_t)row, (uint32_t)i) % (size - t->time), (size_t)t->time + 1);
+        CHECK(muster_function_call(step, (const muster_tensor[]){muster_u8(rows, t->batch, t->time + 1), muster_f32(&rate)}, 2,
+                                   (const muster_tensor[]){muster_f32(&loss)}, 1, NULL));
+        sum += (double)loss / log(2);
+        if (i % 50 == 49 || i == t->steps - 1) {
+            printf("step %" PRId64 ": %.3f bits per byte, %.0f bytes/s\n", i + 1, sum / (double)(i % 50 + 1),
+                   (double)((i + 1) * t->batch * t->time) / (model_seconds() - begin));
+            fflush(stdout);
+            sum = 0;
+        }
+    }
+    free(rows);
+}
+
 /* One of the bytes, with these probabilities. */
 static inline int text_byte(const float p[BYTES], uint32_t place) {
     double left = text_draw(place, UINT32_MAX) * 0x1p-32;
