@@ -386,7 +386,7 @@ static muster_status large_masks_body(muster_worker *worker, void *unused) {
     return MUSTER_OK;
 }
 
-/* Of the dtypes: each size and each way to spoil meets some. */
+/* A sample of the dtypes. Each size and each way to spoil operands still meets some of them. */
 static int64_t unseen_one_in(void) { return test_one_in(1, 2, 4); }
 
 /* Rows of keys that queries before them do not see, and of queries that do not see the keys behind

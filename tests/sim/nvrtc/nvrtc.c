@@ -134,8 +134,9 @@ static mst_nvrtc_result fail(mst_nvrtc_program program, mst_nvrtc_result result,
     return result;
 }
 
-/* Of what a real compiler finds, brackets that are never closed. Sanitizers do not see it: they
- * would take longer for these characters than a test for all else. */
+/* A real compiler refuses brackets that do not match; so does this one. The function is not
+ * compiled for sanitizers: under them its loop over characters would take longer than the rest of a
+ * test. */
 __attribute__((no_sanitize("thread"), no_sanitize("address"))) static bool brackets_match(const char *text) {
     int depth[3] = {0};
     for (; *text; text++) {
