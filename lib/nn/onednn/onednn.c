@@ -1,9 +1,9 @@
 /* oneDNN, opened at run time, and what differs between its versions 2 and 3. */
 #include "onednn/onednn_private.h"
 
+#include "foreign_impl.h"
 #include "own_thread_impl.h"
 
-#include <dlfcn.h>
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
@@ -70,76 +70,71 @@ typedef struct version_functions {
     X(create_data, "dnnl_convolution_backward_data_primitive_desc_create") \
     X(create_weights, "dnnl_convolution_backward_weights_primitive_desc_create")
 
-static mst_onednn onednn;
-static version_functions functions;
-static struct {
-    int (*get)(void);
-    void (*set)(int count);
-} threads;
+/* All that is loaded. Either version has its own functions; omp_... are those of the OpenMP that it
+ * needs, which a search by its handle finds, too. */
+typedef struct library_functions {
+    mst_onednn onednn;
+    version_functions of_version;
+    int (*get_threads)(void);
+    void (*set_threads)(int count);
+} library_functions;
+static library_functions loaded;
+static const version_functions *const functions = &loaded.of_version;
 static bool usable;
 
-/* memcpy, because ISO C has no conversion from void * to a pointer to a function. */
-static bool symbol_found(void *handle, const char *symbol, void *pointer) {
-    void *address = dlsym(handle, symbol);
-    memcpy(pointer, &address, sizeof address);
-    return address != NULL;
+#define NEEDED(member, symbol) {symbol, offsetof(library_functions, onednn.member), false},
+#define OF_VERSION(member, symbol) {symbol, offsetof(library_functions, of_version.member), true},
+static const mst_foreign_symbol symbols[] = {
+    SYMBOLS(NEEDED) SYMBOLS_2(OF_VERSION) SYMBOLS_3(OF_VERSION){"omp_get_max_threads", offsetof(library_functions, get_threads), false},
+    {"omp_set_num_threads", offsetof(library_functions, set_threads), false}};
+static const mst_foreign_library library = {"oneDNN", sonames, (int32_t)(sizeof sonames / sizeof *sonames), symbols,
+                                            (int32_t)(sizeof symbols / sizeof *symbols)};
+
+/* 0: it lacks functions of both. */
+static int32_t version_of(void) {
+#define IS_THERE(member, symbol) &&functions->member
+    if (true SYMBOLS_3(IS_THERE)) return 3;
+    return true SYMBOLS_2(IS_THERE) ? 2 : 0;
 }
 
-static bool symbols_found(void *handle) {
-    bool all = true, of_2 = true, of_3 = true;
-#define FIND(member, symbol) all = all && symbol_found(handle, symbol, &onednn.member);
-#define FIND_2(member, symbol) of_2 = of_2 && symbol_found(handle, symbol, &functions.member);
-#define FIND_3(member, symbol) of_3 = of_3 && symbol_found(handle, symbol, &functions.member);
-    SYMBOLS(FIND)
-    SYMBOLS_3(FIND_3)
-    if (!of_3) SYMBOLS_2(FIND_2)
-    onednn.version = of_3 ? 3 : 2;
-    /* Searching by the handle goes through the libraries that it needs, too. */
-    const bool openmp =
-        symbol_found(handle, "omp_get_max_threads", &threads.get) && symbol_found(handle, "omp_set_num_threads", &threads.set);
-    return all && (of_3 || of_2) && openmp;
-}
-
-static muster_status open_library(void *unused) {
+static muster_status engine_open(void *unused) {
     (void)unused;
-    void *handle = NULL;
-    const char *asked = getenv("MUSTER_ONEDNN");
-    if (asked && strcmp(asked, "none") == 0) return MUSTER_OK;
-    if (asked && *asked) handle = dlopen(asked, RTLD_LOCAL | RTLD_NOW);
-    for (size_t i = 0; !(asked && *asked) && !handle && i < sizeof sonames / sizeof *sonames; i++)
-        handle = dlopen(sonames[i], RTLD_LOCAL | RTLD_NOW);
-    usable = handle && symbols_found(handle) && onednn.engine_create(&onednn.engine, MST_ONEDNN_CPU, 0) == 0;
+    usable = loaded.onednn.engine_create(&loaded.onednn.engine, MST_ONEDNN_CPU, 0) == 0;
     return MUSTER_OK;
 }
 
-/* A library starts threads when it is opened, or asks for more stack than the program's thread
- * has. */
-static void open_once(void) { (void)mst_own_thread_run(open_library, NULL, "muster_function_call: oneDNN"); }
+/* A library may ask for more stack than the program's thread has. */
+static void open_once(void) {
+    const char *asked = getenv("MUSTER_ONEDNN"), *path = asked && *asked ? asked : NULL;
+    if (path && strcmp(path, "none") == 0) return;
+    if (mst_foreign_open_apart(&library, path, &loaded) != MUSTER_OK) return;
+    if ((loaded.onednn.version = version_of())) (void)mst_own_thread_run(engine_open, NULL, "muster_function_call: oneDNN");
+}
 
 const mst_onednn *mst_onednn_get(void) {
     static pthread_once_t once = PTHREAD_ONCE_INIT;
     (void)pthread_once(&once, open_once);
-    return usable ? &onednn : NULL;
+    return usable ? &loaded.onednn : NULL;
 }
 
 void *mst_onednn_md_create(int32_t ndim, const int64_t *dims, const int64_t *strides) {
     void *md = NULL;
-    if (onednn.version == 3) {
-        const int failed = strides ? functions.md_create_strides(&md, ndim, dims, MST_ONEDNN_F32, strides)
-                                   : functions.md_create_tag(&md, ndim, dims, MST_ONEDNN_F32, MST_ONEDNN_ANY);
+    if (loaded.onednn.version == 3) {
+        const int failed = strides ? functions->md_create_strides(&md, ndim, dims, MST_ONEDNN_F32, strides)
+                                   : functions->md_create_tag(&md, ndim, dims, MST_ONEDNN_F32, MST_ONEDNN_ANY);
         return failed ? NULL : md;
     }
     if (!(md = mst_alloc(MD_BYTES))) return NULL;
-    if ((strides ? functions.md_init_strides(md, ndim, dims, MST_ONEDNN_F32, strides)
-                 : functions.md_init_tag(md, ndim, dims, MST_ONEDNN_F32, MST_ONEDNN_ANY)) == 0)
+    if ((strides ? functions->md_init_strides(md, ndim, dims, MST_ONEDNN_F32, strides)
+                 : functions->md_init_tag(md, ndim, dims, MST_ONEDNN_F32, MST_ONEDNN_ANY)) == 0)
         return md;
     mst_free(md);
     return NULL;
 }
 
 void mst_onednn_md_destroy(void *md) {
-    if (md && onednn.version == 3)
-        (void)functions.md_destroy(md);
+    if (md && loaded.onednn.version == 3)
+        (void)functions->md_destroy(md);
     else
         mst_free(md);
 }
@@ -150,13 +145,13 @@ static int desc_2(void **made, int32_t kind, const void *x, const void *w, const
     if (!convolution) return 1;
     int failed;
     if (kind == MST_ONEDNN_FORWARD)
-        failed = functions.init_forward(convolution, MST_ONEDNN_TRAINING, MST_ONEDNN_DIRECT, x, w, bias, y, m->stride, m->dilation,
-                                        m->before, m->after);
+        failed = functions->init_forward(convolution, MST_ONEDNN_TRAINING, MST_ONEDNN_DIRECT, x, w, bias, y, m->stride, m->dilation,
+                                         m->before, m->after);
     else if (kind == MST_ONEDNN_DATA)
-        failed = functions.init_data(convolution, MST_ONEDNN_DIRECT, x, w, y, m->stride, m->dilation, m->before, m->after);
+        failed = functions->init_data(convolution, MST_ONEDNN_DIRECT, x, w, y, m->stride, m->dilation, m->before, m->after);
     else
-        failed = functions.init_weights(convolution, MST_ONEDNN_DIRECT, x, w, bias, y, m->stride, m->dilation, m->before, m->after);
-    if (!failed) failed = functions.desc_create(made, convolution, attr, onednn.engine, forward);
+        failed = functions->init_weights(convolution, MST_ONEDNN_DIRECT, x, w, bias, y, m->stride, m->dilation, m->before, m->after);
+    if (!failed) failed = functions->desc_create(made, convolution, attr, loaded.onednn.engine, forward);
     mst_free(convolution);
     return failed;
 }
@@ -164,31 +159,31 @@ static int desc_2(void **made, int32_t kind, const void *x, const void *w, const
 static int desc_3(void **made, int32_t kind, const void *x, const void *w, const void *bias, const void *y, const mst_onednn_window *m,
                   const void *forward, const void *attr) {
     if (kind == MST_ONEDNN_FORWARD)
-        return functions.create_forward(made, onednn.engine, MST_ONEDNN_TRAINING, MST_ONEDNN_DIRECT, x, w, bias, y, m->stride, m->dilation,
-                                        m->before, m->after, attr);
+        return functions->create_forward(made, loaded.onednn.engine, MST_ONEDNN_TRAINING, MST_ONEDNN_DIRECT, x, w, bias, y, m->stride,
+                                         m->dilation, m->before, m->after, attr);
     if (kind == MST_ONEDNN_DATA)
-        return functions.create_data(made, onednn.engine, MST_ONEDNN_DIRECT, x, w, y, m->stride, m->dilation, m->before, m->after, forward,
-                                     attr);
-    return functions.create_weights(made, onednn.engine, MST_ONEDNN_DIRECT, x, w, bias, y, m->stride, m->dilation, m->before, m->after,
-                                    forward, attr);
+        return functions->create_data(made, loaded.onednn.engine, MST_ONEDNN_DIRECT, x, w, y, m->stride, m->dilation, m->before, m->after,
+                                      forward, attr);
+    return functions->create_weights(made, loaded.onednn.engine, MST_ONEDNN_DIRECT, x, w, bias, y, m->stride, m->dilation, m->before,
+                                     m->after, forward, attr);
 }
 
 void *mst_onednn_convolution_desc(int32_t kind, const void *x, const void *w, const void *bias, const void *y,
                                   const mst_onednn_window *window, const void *forward) {
     void *attr = NULL, *made = NULL;
-    if (onednn.attr_create(&attr)) return NULL;
-    const int failed = onednn.attr_set_scratchpad_mode(attr, MST_ONEDNN_SCRATCH_OF_USER) ||
-                       (onednn.version == 3 ? desc_3 : desc_2)(&made, kind, x, w, bias, y, window, forward, attr);
-    (void)onednn.attr_destroy(attr);
+    if (loaded.onednn.attr_create(&attr)) return NULL;
+    const int failed = loaded.onednn.attr_set_scratchpad_mode(attr, MST_ONEDNN_SCRATCH_OF_USER) ||
+                       (loaded.onednn.version == 3 ? desc_3 : desc_2)(&made, kind, x, w, bias, y, window, forward, attr);
+    (void)loaded.onednn.attr_destroy(attr);
     return failed ? NULL : made;
 }
 
 int mst_onednn_threads_one(void) {
-    const int before = threads.get();
-    if (before != 1) threads.set(1);
+    const int before = loaded.get_threads();
+    if (before != 1) loaded.set_threads(1);
     return before;
 }
 
 void mst_onednn_threads_restore(int before) {
-    if (before != 1) threads.set(before);
+    if (before != 1) loaded.set_threads(before);
 }
