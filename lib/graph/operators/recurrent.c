@@ -295,7 +295,7 @@ static bool distribute_rows(const muster_expr *node, mst_distribution result, in
 
 /* ---- the operators ---- */
 
-#define LAYER(expanding) .dtypes = MST_BLAS_DTYPES, .expand = expanding, .infer = mst_draft_composite
+#define LAYER(expanding) .dtypes = MST_FLOAT_DTYPES, .expand = expanding, .infer = mst_draft_composite
 #define REVERSED \
     { "reverse", MST_VALUE_INTEGER }
 
@@ -324,7 +324,7 @@ const mst_operator mst_operator_gru = {
 
 #define STEPS                                                                                                     \
     .attributes = {{"kind", MST_VALUE_INTEGER}, {"reverse", MST_VALUE_INTEGER}},                                  \
-    .flags = MST_OPERATOR_HIDDEN | MST_OPERATOR_ALL_GRADIENTS | MST_OPERATOR_BY_SHARD, .dtypes = MST_BLAS_DTYPES, \
+    .flags = MST_OPERATOR_HIDDEN | MST_OPERATOR_ALL_GRADIENTS | MST_OPERATOR_BY_SHARD, .dtypes = MST_FLOAT_DTYPES, \
     .distribute = distribute_rows
 #define FORWARD .infer = infer_steps, .operations = operations_steps, .run = run_steps, .gradient = gradient_steps
 
