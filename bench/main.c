@@ -24,7 +24,8 @@ static const struct {
 
 static int usage(const char *problem) {
     fprintf(stderr,
-            "muster-bench: %s\nusage: muster-bench dispatch|call|train|graph|collectives|nodes|gpu|server|operations|networks|kernels [--json FILE] "
+            "muster-bench: %s\nusage: muster-bench dispatch|call|train|graph|collectives|nodes|gpu|server|operations|networks|kernels "
+            "[--json FILE] "
             "[--rounds N] "
             "[--quick] [--row TEXT]\n"
             "--row: only the rows with TEXT in their name\n"

@@ -1,7 +1,7 @@
-/* Layers of networks against PyTorch's numbers (layer_fixtures.def, which layer_fixtures.py writes):
- * values and gradients in every dtype of the layer, plain and with channels last, on one device and
- * on three of which some have fewer rows or none, and the bits of shards. CMake runs the suite once
- * more without oneDNN, and on simulated GPUs. */
+/* Layers of networks against PyTorch's numbers (layer_fixtures.def, which layer_fixtures.py
+ * writes): values and gradients in every dtype of the layer, plain and with channels last, on one
+ * device and on three of which some have fewer rows or none, and the bits of shards. CMake runs the
+ * suite once more without oneDNN, and on simulated GPUs. */
 #include "base_machine.h"
 #include "base_seed.h"
 #include "graph_invariance.h"

@@ -1,7 +1,7 @@
-/* Attention and its gradient against the plain formula in f64: random shapes, one tile and several,
+/* Attention and its gradients against the plain formula in f64: random shapes, one tile and some,
  * any layout, all dtypes, masks, queries that see nothing, large finite masks, infinity where a
- * causal query does not look, heads that share keys and values; on CPU cores with BLAS and without, and by the kernels. Memory does
- * not grow with the number of scores. */
+ * causal query does not look, heads that share keys and values; on CPU cores with BLAS and without,
+ * and by the kernels. Memory does not grow with the number of scores. */
 #include "attention/attention_impl.h"
 #include "base_check.h"
 #include "base_machine.h"

@@ -3,9 +3,10 @@
  *     y[..., i, :] = sum over j of p[..., i, j] v[..., j, :]
  *     p[..., i, :] = softmax over j of scale q[..., i, :] . k[..., j, :] + mask[..., i, j]
  * and its gradient. Of the last axis before the matrices, the heads, k and v may have fewer than q:
- * a number that divides those of q, of which as many neighbours then share a head of k and v. The scores (n, m) never lie in memory as a whole: a CPU core goes over tiles of
- * them, with the largest score and the sum of the exponentials so far, and the gradient computes
- * them again. Operands may have any strides. f16 and bf16 are computed in f32. */
+ * a number that divides those of q, of which as many neighbours then share a head of k and v. The
+ * scores (n, m) never lie in memory as a whole: a CPU core goes over tiles, with the largest
+ * score and the sum of the exponentials so far, and the gradient computes them again. Operands
+ * may have any strides. f16 and bf16 are computed in f32. */
 #ifndef MST_ATTENTION_IMPL_H
 #define MST_ATTENTION_IMPL_H
 
