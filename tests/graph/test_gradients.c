@@ -359,7 +359,7 @@ static void gradients_are_those_of_differences(void **state) {
         assert_true(of_case > 0);
         compared += of_case;
     }
-    assert_int_equal(compared, 2849);
+    assert_int_equal(compared, 3019);
 }
 
 static void second_gradients_are_those_of_differences(void **state) {
