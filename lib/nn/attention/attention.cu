@@ -215,6 +215,13 @@ struct attention_repeats {
             if (p.mask[d] == 1) count *= p.stack[d];
         }
     }
+    /* The element of the gradient for column j: also where the stack is empty, and it is 0. */
+    inline int64_t element(int64_t j) const {
+        const mst_attention_operand &o = p.operands[MST_ATTENTION_DMASK];
+        int64_t at = row * o.row + j * o.column;
+        for (int d = 0; d < MST_ATTENTION_STACK; d++) at += index[d] * o.stack[d];
+        return at;
+    }
     /* The matrix of the stack that repeat r is in. */
     inline int64_t matrix(int64_t r) const {
         int64_t made = 0, factor = 1;
@@ -255,8 +262,7 @@ template <typename D> static inline void attention_of_mask(const mst_attention_p
                 const attention_matrix<D> m(p, bases.at, repeats.matrix(r));
                 for (int64_t i = 0; i < repeats.rows; i++) sum += attention_of_score(m, repeats.row + i, j, columns == 1);
             }
-            const attention_matrix<D> m(p, bases.at, repeats.matrix(0));
-            m.put(MST_ATTENTION_DMASK, repeats.row, j, sum);
+            ((typename D::stored *)bases.at[MST_ATTENTION_DMASK])[repeats.element(j)] = D::store(sum);
         }
     }
 }
