@@ -111,7 +111,8 @@ static bool waits_for_receiver(const mst_arrival *a, int64_t bytes) {
     if (!a->used) return true;
     if (!a->input.matched) return false;
     if (a->ended < 2 || atomic_load_explicit(&wire->collectives, memory_order_relaxed) != a->taken.collectives) return true;
-    const int64_t others = atomic_load_explicit(&wire->sent_bytes, memory_order_relaxed) - a->taken.bytes - a->last.own - a->now.own;
+    const int64_t others =
+        atomic_load_explicit(&wire->sent_bytes, memory_order_relaxed) - a->taken.bytes - a->last.arrival_bytes - a->now.arrival_bytes;
     return others + 2 * bytes > MST_ARRIVAL_IN_FLIGHT;
 }
 
@@ -119,7 +120,7 @@ static void note_sent(mst_arrival *a, int64_t bytes) {
     const mst_wire *wire = a->channel.wire;
     a->now = (mst_arrival_sent){.bytes = atomic_load_explicit(&wire->sent_bytes, memory_order_relaxed),
                                 .collectives = atomic_load_explicit(&wire->collectives, memory_order_relaxed),
-                                .own = a->now.own + bytes};
+                                .arrival_bytes = a->now.arrival_bytes + bytes};
 }
 
 static mst_progress send(mst_arrival *a, int32_t step) {
@@ -238,7 +239,7 @@ mst_progress mst_arrival_progress(mst_arrival *a) {
     a->used = true;
     a->taken = a->last;
     a->last = a->now;
-    a->now.own = 0;
+    a->now.arrival_bytes = 0;
     a->in_progress = false;
     if (a->ended < 2) a->ended++;
     return a->listens ? mst_arrival_listen(a) : all;
@@ -284,7 +285,7 @@ void mst_arrival_begin(mst_arrival *a, const mst_arrival_input *input) {
     a->input = *input;
     if (a->in_progress) a->ended = 0; /* it was given up */
     a->in_progress = true;
-    a->now.own = 0;
+    a->now.arrival_bytes = 0;
     a->step = a->posted = a->sent_steps = 0;
     a->header = (mst_arrival_header){.epoch = input->epoch,
                                      .sequence = input->sequence,

@@ -69,7 +69,7 @@ enum { MST_ARRIVAL_IN_FLIGHT = 16 * 1024 };
  * arrival. */
 typedef struct mst_arrival_sent {
     int64_t bytes, collectives;
-    int64_t own; /* the bytes of this arrival's messages */
+    int64_t arrival_bytes; /* the bytes of this arrival's messages */
 } mst_arrival_sent;
 
 typedef struct mst_arrival {
