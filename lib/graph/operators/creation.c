@@ -62,8 +62,8 @@ const mst_operator mst_operator_stop_gradient = {MST_ANY_OPERATOR(stop_gradient,
 
 static void gradient_anew(mst_gradients *gradients, muster_expr *node, muster_expr *dy) { mst_gradient_add(gradients, node, 0, dy); }
 
-/* Two equal nodes are one, whose value is kept from its first use to its last. Where that costs more memory than
- * computing it twice, the second use is made of this. */
+/* Two equal nodes are one, whose value is kept from its first use to its last. Where computing it
+ * twice is cheaper than keeping it, the second use is made of this. */
 const mst_operator mst_operator_anew = {MST_ANY_OPERATOR(anew, "x, from which later steps compute again what earlier ones did"),
                                         .operands = {"x"},
                                         .flags = MST_OPERATOR_HIDDEN,
