@@ -70,8 +70,8 @@ def main():
         rule.zero_grad(set_to_none=True)
         loss.backward()
         rule.step()
-        print(f"step {step + 1}: loss {loss.item():.4f}, {options.batch / (time.monotonic() - begin):.2f} images/s", flush=True)
-    print(f"memory at most {resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024} MB")
+        print(f"step {step + 1}: loss {loss.item():.4f}, {options.batch / (time.monotonic() - begin):.2f} images/s, "
+              f"memory at most {resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024} MB", flush=True)
 
 
 if __name__ == "__main__":

@@ -20,8 +20,8 @@ static const char *machine_text(const char *devices) {
 
 /* ---- a deep network ---- */
 
-/* Each layer is a convolution, followed by a text of h, with numbers m, v, s and b for each channel,
- * and numbers s6 and b6 along the last axis. */
+/* Each layer is a convolution, followed by a text of h, with numbers m, v, s and b of channels, and
+ * numbers s6 and b6 along the last axis. */
 typedef struct deep {
     muster_runtime *runtime;
     muster_function *function;
@@ -352,8 +352,8 @@ static void the_fixed_graphs_have_the_same_bits(void **state) {
 
 /* ---- training ---- */
 
-/* The weights of each layer are trained, and the scale of its channels, which is read again when the
- * activations of the layer are computed again. */
+/* The weights of each layer are trained, and the scale of its channels, which is read again when
+ * the activations of the layer are computed again. */
 enum { TRAINED = 2 * LAYERS };
 typedef struct trained {
     float loss, values[TRAINED][WEIGHTS];

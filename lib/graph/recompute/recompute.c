@@ -200,9 +200,9 @@ static muster_status memory_plan(mst_making *m) {
 
 /* ---- what may be read later ---- */
 
-/* until[s]: no worker makes a value of step s again behind this step, whatever its shapes are. Steps
- * that exchange must have the same order on all workers, and so must what waits for the last use of
- * a variable. */
+/* until[s]: no worker makes a value of step s again behind this step, whatever its shapes are. What
+ * exchanges must have the same order on all workers, and so must what waits for the last use of a
+ * variable. */
 static void until_find(mst_recomputing *r, int32_t *until) {
     for (int32_t s = r->step_count - 1; s >= 0; s--) {
         until[s] = s;
