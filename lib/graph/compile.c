@@ -190,6 +190,7 @@ static muster_status program_make(mst_graph *graph, muster_graph_options *option
     *program = (mst_graph_program){.graph = graph,
                                    .checked = options->check_memory != 0,
                                    .unshared = options->unshared_memory != 0,
+                                   .memory_limit = options->memory_limit,
                                    .timed = options->step_times != 0,
                                    .observed = options->step_times != 0};
     const muster_status status = program_fill(program, options);
