@@ -177,6 +177,10 @@ typedef struct muster_graph_options {
      * old ones: set all of them again. Refused with clip_norm of muster_rule_options, whose norm
      * needs all gradients before the first update. */
     int32_t eager_updates;
+    /* 1: every value lies in row-major order, also those between convolutions, which otherwise lie
+     * with their channels last where all devices are CPU cores. For tests: the results are the same
+     * but for rounding. */
+    int32_t plain_layout;
 } muster_graph_options;
 MUSTER_API void muster_graph_options_init_sized(muster_graph_options *options, size_t size);
 static inline void muster_graph_options_init(muster_graph_options *options) { muster_graph_options_init_sized(options, sizeof *options); }
