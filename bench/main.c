@@ -17,13 +17,15 @@ static const struct {
              {"gpu", bench_gpu_case},
              {"server", bench_server},
              {"operations", bench_operations},
+             {"models", bench_models},
              /* the last one is a part of `kernels`, in a process of its own */
              {"kernels", bench_kernels},
              {"kernels-start", bench_kernels_start}};
 
 static int usage(const char *problem) {
     fprintf(stderr,
-            "muster-bench: %s\nusage: muster-bench dispatch|call|train|graph|collectives|nodes|gpu|server|operations|kernels [--json FILE] "
+            "muster-bench: %s\nusage: muster-bench dispatch|call|train|graph|collectives|nodes|gpu|server|operations|models|kernels "
+            "[--json FILE] "
             "[--rounds N] "
             "[--quick] [--row TEXT]\n"
             "--row: only the rows with TEXT in their name\n"

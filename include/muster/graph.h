@@ -177,6 +177,10 @@ typedef struct muster_graph_options {
      * old ones: set all of them again. Refused with clip_norm of muster_rule_options, whose norm
      * needs all gradients before the first update. */
     int32_t eager_updates;
+    /* 1: every value lies in row-major order, also those between convolutions, which otherwise lie
+     * with their channels last where all devices are CPU cores. For tests: the results are the same
+     * but for rounding. */
+    int32_t plain_layout;
     /* Bytes that the intermediate values of a call may take on each device
      * (muster_graph_function_memory); 0: as many as they need. Where they would take more, values
      * that are cheap to make are given up after a use and computed again before the next, as many

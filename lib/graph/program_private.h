@@ -105,6 +105,7 @@ typedef struct mst_graph_program {
     bool rows_given;           /* inputs are scattered, so that every worker knows the rows of all */
     bool unfused;              /* compiling has failed, and succeeds without groups */
     bool unshared, all_rows;   /* all_rows: slices would give other values */
+    bool *channels_last;       /* by id: the value lies so; NULL: none does. That of a loop is the outer program's */
     int64_t memory_limit;      /* of the block of intermediate values, in bytes; 0: none */
     atomic_bool limit_missed;  /* a block is larger, and the log says so */
     int8_t *phase;             /* by id: MST_PHASE_...; NULL: the program has no loop */
@@ -177,6 +178,11 @@ bool mst_operand_is_number(const muster_expr *node, int32_t i);
 bool mst_program_operand_is_number(const mst_graph_program *program, const muster_expr *node, int32_t i);
 /* The positions of the nodes that outputs and updates need. Errors: OUT_OF_MEMORY. */
 muster_status mst_graph_program_order(mst_graph_program *program);
+
+/* layout.c. Which values lie with their channels last. Errors: OUT_OF_MEMORY. mst_layout_set: the
+ * strides of a value in row-major order become those that it has. */
+muster_status mst_graph_program_layout(mst_graph_program *program);
+void mst_layout_set(const mst_graph_program *program, const muster_expr *node, muster_tensor *tensor);
 
 /* instance.c. An instance for these shapes on the worker of the rank; `given` are the inputs and
  * variables. Errors: those of the shapes, OUT_OF_MEMORY. */

@@ -286,6 +286,7 @@ void mst_graph_program_destroy(void *user) {
     mst_pass_drop(program);
     mst_graph_program_parts_free(program);
     mst_free(program->phase);
+    mst_free(program->channels_last);
     if (program->graph->frozen) mst_update_rules_end(program->graph);
     mst_graph_release(program->graph);
     mst_free(program);

@@ -142,6 +142,7 @@ static void function_make(running *r) {
     options.step_times = r->way->timed;
     options.micro_batches = r->way->micro_batches;
     options.memory_limit = r->way->memory_limit;
+    options.plain_layout = r->way->plain_layout;
     const mst_ports *outputs = &r->graph->graph->outputs;
     r->output_count = outputs->count;
     for (int32_t o = 0; o < outputs->count; o++)

@@ -69,7 +69,7 @@ typedef struct invariance_way {
     bool minibatch;    /* scattered inputs hold the selected rows only */
     bool asynchronous;
     uint32_t unwanted; /* a mask of outputs */
-    bool unshared, unfused, unsimplified, checked, timed;
+    bool unshared, unfused, unsimplified, checked, timed, plain_layout;
     int64_t expected_rows; /* muster_graph_options.rows */
     int64_t micro_batches; /* muster_graph_options.micro_batches */
     int64_t memory_limit;  /* muster_graph_options.memory_limit */

@@ -20,6 +20,9 @@ typedef struct mst_convolution_library {
 
 /* onednn_convolution.c */
 extern const mst_convolution_library mst_convolution_onednn;
+/* So many operands lay otherwise than its primitives take them, and were reordered, in all runs of
+ * the process: x and y, or w. */
+int64_t mst_convolution_onednn_reorders(bool of_weights);
 
 /* The libraries in the order in which they are asked; NULL ends the list. The library's own code
  * computes what none of them takes. Tests replace the list. */
