@@ -18,8 +18,10 @@ typedef struct mst_convolution_library {
     void (*destroy)(void *state);
 } mst_convolution_library;
 
-/* onednn_convolution.c */
-extern const mst_convolution_library mst_convolution_onednn;
+/* onednn_convolution.c, cudnn_convolution.c */
+extern const mst_convolution_library mst_convolution_onednn, mst_convolution_cudnn;
+/* Of mst_convolution_open. */
+void mst_convolution_open_cudnn(mst_device *device);
 
 /* The libraries in the order in which they are asked; NULL ends the list. The library's own code
  * computes what none of them takes. Tests replace the list. */
