@@ -212,7 +212,8 @@ static void set_again(const training *t, const float *before) {
     float memory[ELEMENTS];
     for (int32_t p = 0; p < PARAMETERS; before += counts[p++]) {
         memcpy(memory, before, (size_t)counts[p] * 4);
-        assert_ok(muster_variable_set(t->variables[p], tensor_of(p, memory)));
+        for (int32_t r = 0; r < muster_runtime_size(t->runtime); r++)
+            assert_ok(muster_variable_set(t->variables[p], r, tensor_of(p, memory)));
     }
 }
 

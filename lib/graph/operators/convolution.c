@@ -2,6 +2,7 @@
  * one's gradients are the other two: so all gradients of any order are made of them. The transposed
  * convolution is the gradient of the data of a convolution with the same attributes. */
 #include "convolution_private.h"
+#include "runtime_impl.h"
 
 /* ---- nodes of the three computations ---- */
 

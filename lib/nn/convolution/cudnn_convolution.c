@@ -89,7 +89,8 @@ static bool have_channels_last(const mst_convolution_geometry *g) {
 /* More padding behind is as good where no other place comes of it. */
 static bool is_even(const mst_convolution_geometry *g, int32_t d) {
     const int64_t before = g->before[d], span = (g->w.shape[EXTENTS + d] - 1) * g->dilation[d];
-    return before == g->after[d] || (g->x.shape[EXTENTS + d] + 2 * before - 1 - span) / g->stride[d] + 1 == g->y.shape[EXTENTS + d];
+    const int64_t last = g->x.shape[EXTENTS + d] + 2 * before - 1 - span; /* where a window may begin; below 0: none fits */
+    return before == g->after[d] || (last >= 0 && last / g->stride[d] + 1 == g->y.shape[EXTENTS + d]);
 }
 
 static int64_t least(int64_t a, int64_t b) { return a < b ? a : b; }
