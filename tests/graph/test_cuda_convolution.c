@@ -19,13 +19,13 @@ static const int64_t counts[PARAMETERS] = {HIDDEN * CHANNELS * 9, 3 * HIDDEN * 9
 static const char *const names[PARAMETERS] = {"w", "v"};
 
 typedef struct way {
-    const char *name, *devices;
+    const char *name, *devices, *algorithm;
     int32_t handles;
     muster_graph_options options;
 } way;
 static const way ways[] = {{.name = "two GPUs", .devices = "cuda:2", .handles = 2},
                            {.name = "virtual devices", .devices = "cuda@0+0", .handles = 2},
-                           {.name = "buckets", .devices = "cuda:2", .handles = 2, .options = {.bucket_bytes = 1}},
+                           {.name = "buckets", .devices = "cuda:2", .algorithm = "nccl", .handles = 2, .options = {.bucket_bytes = 1}},
                            {.name = "micro-batches", .devices = "cuda:2", .handles = 2, .options = {.micro_batches = 3}},
                            {.name = "one", .devices = "cuda@0", .handles = 1}};
 enum { WAYS = sizeof ways / sizeof *ways };
@@ -63,6 +63,7 @@ static void training_open(training *t, const way *way) {
     new_machine();
     muster_runtime_options_init(&options);
     options.devices = way->devices;
+    options.collective_algorithm = way->algorithm;
     options.log = keep_log;
     assert_ok(muster_runtime_open(&options, &t->runtime));
     assert_ok(muster_graph_create(t->runtime, "training", &graph));

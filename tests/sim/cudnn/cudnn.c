@@ -92,7 +92,7 @@ mst_cudnn_status cudnnDestroy(mst_cudnn_handle handle) {
     sim_hazard_creation("cudnnDestroy");
     sim_handle_gone("cuDNN handles", found->context->device);
     sim_memory_give(found->context->device, HANDLE_BYTES);
-    atomic_store_explicit(&found->life, SIM_DESTROYED, memory_order_relaxed);
+    atomic_store_explicit(&found->life, SIM_DESTROYED, memory_order_release);
     return injected;
 }
 
