@@ -206,6 +206,11 @@ static const char *const failing[] = {"cudnnCreateTensorDescriptor",
                                       "cudnnConvolutionBackwardFilter"};
 enum { FAILING = sizeof failing / sizeof *failing };
 
+#ifdef MUSTER_TEST_SANITIZED
+enum { ONE_OF = 11 }; /* slow builds try fewer */
+#else
+enum { ONE_OF = 2 };
+#endif
 static int32_t told, done_without, undefined;
 
 /* Values that the message calls undefined are refused until they are set. */
@@ -249,6 +254,7 @@ static void fail_at(const way *way, const char *symbol, uint64_t kth, int code, 
 
 static void a_step_whose_call_of_cudnn_fails_leaves_the_parameters(void **state) {
     static const int codes[] = {4003, 5000, 3000};
+    int32_t tried = 0;
     (void)state;
     told = done_without = undefined = 0;
     for (int32_t w = 0; w < 3; w++) {
@@ -261,12 +267,16 @@ static void a_step_whose_call_of_cudnn_fails_leaves_the_parameters(void **state)
         for (int32_t i = 0; i < FAILING; i++)
             for (uint64_t kth = 1; kth <= 2; kth++)
                 for (int32_t c = 0; c < 3; c++)
-                    if (test_is_full() || (i + w + (int32_t)kth + c) % 2 == 0) fail_at(&ways[w], failing[i], kth, codes[c], first);
+                    if (test_is_full() || (i + w + (int32_t)kth + c) % ONE_OF == 0) {
+                        fail_at(&ways[w], failing[i], kth, codes[c], first);
+                        tried++;
+                    }
     }
     /* each call is there twice in a step of two devices, and two of the three codes end it */
     assert_int_equal(undefined, 0);
-    assert_int_equal(told + done_without, test_is_full() ? 3 * FAILING * 2 * 3 : 3 * FAILING * 3);
-    assert_true(told > done_without && done_without > FAILING);
+    assert_int_equal(told + done_without, tried);
+    if (test_is_full() || ONE_OF == 2) assert_int_equal(tried, test_is_full() ? 3 * FAILING * 2 * 3 : 3 * FAILING * 3);
+    assert_true(told > done_without && done_without > tried / 4);
 }
 
 int main(void) {
