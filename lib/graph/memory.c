@@ -17,7 +17,7 @@ static muster_graph_memory memory_of(const mst_graph_program_rank *rank) {
     if (!last) return memory;
     memory.block_bytes = last->arena_bytes;
     memory.unlimited_bytes = last->unlimited_bytes ? last->unlimited_bytes : last->arena_bytes;
-    memory.workspace_bytes = last->workspace_bytes;
+    memory.workspace_bytes = last->workspace_bytes > 0 ? last->workspace_bytes : 0;
     memory.repeated_steps = repeated_steps(last);
     return memory;
 }

@@ -55,7 +55,7 @@ typedef struct mst_instance {
     int64_t arena_bytes;
     int64_t unlimited_bytes; /* what the block would need without memory_limit */
     int32_t repeated_steps;  /* that make values again */
-    int64_t workspace_bytes; /* scratch memory that its steps took beside the block: the most of all runs */
+    int64_t workspace_bytes; /* scratch memory that its steps took beside the block in the first run; -1: none; 0: there was no run */
     /* Where memory must not grow during a run, else 0: scratch memory that steps may take, and the
      * bytes of what is exchanged, for which a run has to ask the collectives once. */
     int64_t scratch_bytes, exchanged;

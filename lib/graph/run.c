@@ -205,18 +205,25 @@ static muster_status variables_read(muster_worker *worker, const mst_graph_progr
     return program->pass ? mst_pass_targets(worker, program, given, updates) : MUSTER_OK;
 }
 
+/* The first run: all others take the same scratch memory. */
+static muster_status steps_measure(muster_worker *worker, const mst_graph_program *program, mst_instance *instance) {
+    const int64_t peak = worker->scratch_peak, height = mst_worker_scratch_watch(worker);
+    const muster_status status = mst_steps_run(worker, program, instance);
+    const int64_t bytes = worker->scratch_peak - height;
+    if (status == MUSTER_OK) instance->workspace_bytes = bytes ? bytes : -1;
+    mst_worker_scratch_watched(worker, peak);
+    return status;
+}
+
 static muster_status program_run(muster_worker *worker, mst_graph_program *program, mst_graph_program_rank *rank,
                                  const muster_tensor *given, const muster_tensor *out, const muster_tensor *updates) {
     mst_instance *instance;
     MUSTER_TRY(instance_find(program, rank, given, out, updates, &instance));
     MUSTER_TRY(bases_move(worker, program, instance, given, out, updates));
     if (program->pass) mst_pass_open(program, instance, given, updates);
-    const int64_t peak = worker->scratch_peak, height = mst_worker_scratch_watch(worker);
-    muster_status status = mst_steps_run(worker, program, instance);
-    if (worker->scratch_peak - height > instance->workspace_bytes) instance->workspace_bytes = worker->scratch_peak - height;
-    mst_worker_scratch_watched(worker, peak);
-    if (status == MUSTER_OK && program->pass) status = mst_pass_run(worker, program, instance);
-    return status;
+    MUSTER_TRY(__builtin_expect(instance->workspace_bytes != 0, 1) ? mst_steps_run(worker, program, instance)
+                                                                   : steps_measure(worker, program, instance));
+    return program->pass ? mst_pass_run(worker, program, instance) : MUSTER_OK;
 }
 
 muster_status mst_graph_program_run(muster_worker *worker, mst_graph_program *program, const muster_tensor *given, const muster_tensor *out,
