@@ -114,7 +114,7 @@ static muster_function *blocks_make(muster_runtime *runtime, const char *name, i
     muster_expr *h = muster_graph_input(graph, "x", MUSTER_F32, MUSTER_SHAPE(MUSTER_ROWS, 3, SIDE, SIDE), MUSTER_SCATTER);
     w[count++] = muster_graph_input(graph, "w0", MUSTER_F32, MUSTER_SHAPE(CHANNELS, 3, 3, 3), MUSTER_BROADCAST);
     muster_expr *z = muster_graph_input(graph, "z", MUSTER_F32, MUSTER_SHAPE(CHANNELS), MUSTER_BROADCAST);
-    h = muster_expr_parse(graph, "convolution(h, w, padding=1)", "h", h, "w", w[0]);
+    h = muster_expr_parse(graph, "max_pool(convolution(h, w, padding=1), size=3, stride=1, padding=1)", "h", h, "w", w[0]);
     for (int32_t b = 0; b < 2 * blocks; b += 2) {
         for (int32_t k = 0; k < 2; k++, count++) {
             snprintf(text, sizeof text, "w%d", (int)count);
