@@ -9,5 +9,5 @@
 
 muster_function *bench_resnet50_compile(muster_runtime *runtime, int64_t batch) {
     model m = model_open(runtime, "resnet50.step");
-    return compile_step(&m, batch, 224, 1000, 0);
+    return compile_step(&m, batch, 224, 1000, 0, 0);
 }

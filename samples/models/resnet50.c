@@ -5,6 +5,8 @@
  * computed again. --dump: the last step's expressions, their memory and times. */
 #include <sys/resource.h>
 
+#include "muster/nodes.h"
+
 #include "model.h"
 
 static const muster_initialiser_options he = {.struct_size = sizeof he, .kind = MUSTER_INITIALISER_HE_NORMAL};
@@ -115,7 +117,7 @@ int main(int argc, char **argv) {
     getrusage(RUSAGE_SELF, &used);
     muster_graph_memory memory;
     muster_graph_memory_init(&memory);
-    CHECK(muster_graph_function_memory(step, 0, &memory));
+    CHECK(muster_graph_function_memory(step, muster_runtime_first_rank(rt, muster_runtime_process(rt)), &memory));
     printf("intermediate values %.1f MB, beside them %.1f MB, %d steps compute values again\n", (double)memory.block_bytes / 1e6,
            (double)memory.workspace_bytes / 1e6, memory.repeated_steps);
     printf("loss %s, memory at most %ld MB\n", loss < first ? "fell" : "did not fall", used.ru_maxrss / 1024);

@@ -1,5 +1,6 @@
 #include "graph_invariance_private.h"
 #include "graph_private.h"
+#include "muster/nodes.h"
 #include "runtime_impl.h"
 
 #include <math.h>
@@ -243,9 +244,10 @@ static muster_status call_make(const running *r, const call *c) {
 
 /* With a limit no block is larger than without. */
 static void memory_note(const running *r) {
+    const int32_t process = muster_runtime_process(r->runtime), last = muster_runtime_first_rank(r->runtime, process + 1);
     muster_graph_memory memory;
     muster_graph_memory_init(&memory);
-    for (int32_t rank = 0; rank < r->devices; rank++) {
+    for (int32_t rank = muster_runtime_first_rank(r->runtime, process); rank < last; rank++) {
         assert_ok(muster_graph_function_memory(r->function, rank, &memory));
         if (memory.block_bytes > memory.unlimited_bytes || memory.largest_bytes < memory.block_bytes)
             fail_msg("%s: a block of %lld bytes, the largest %lld, without a limit %lld", r->its->name, (long long)memory.block_bytes,

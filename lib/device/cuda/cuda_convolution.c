@@ -76,7 +76,7 @@ static muster_status open_task(void *argument) {
 static void notice_failure(const char *label) {
     char text[MST_MESSAGE_SIZE], reason[MST_MESSAGE_SIZE];
     mst_error_save(reason);
-    snprintf(text, sizeof text, "%.440s: convolutions on %s are computed without cuDNN, which is slower", reason, label);
+    snprintf(text, sizeof text, "%.400s: convolutions on %s are computed without cuDNN, which is slower", reason, label);
     mst_cuda_add_notice(text);
 }
 

@@ -225,7 +225,7 @@ static bool state_fill(const making *m) {
 }
 
 /* With channels last, products of matrices by BLAS (host.c) are faster where a product has many
- * terms and few places: measured for the shapes of ResNet-50 and AlexNet with oneDNN 2.6 and AVX2
+ * terms and few places: measured for the shapes of ResNet-50 with oneDNN 2.6 and AVX2
  * (README.md). */
 static bool is_faster_by_products(const mst_convolution_geometry *g) {
     enum { FEW_CHANNELS = 64, LAST_PLACES = 7 * 7, LATE_PLACES = 14 * 14, MIDDLE_PLACES = 28 * 28 };
