@@ -5,6 +5,7 @@ usage: peer.py numpy|torch call ROWS COLUMNS
        peer.py torch train INPUTS HIDDEN CLASSES BATCH COMPILED
        peer.py torch model lenet|alexnet|resnet50 BATCH eager|channels_last|compiled
        peer.py numpy|jax|torch chain 2|4|8|exp|tanh|log COUNT
+       peer.py torch network lstm|lstm_forward|attention|attention_forward|block
 The thread counts come from the environment (OMP_NUM_THREADS, OPENBLAS_NUM_THREADS): some builds read only one of them.
 """
 import os
@@ -233,6 +234,55 @@ def chain_case(name, library, chain, count):
     return step, lambda result: not numpy.allclose(numpy.asarray(result)[:1000], right, 1e-5, 1e-6)
 
 
+def network_case(torch, name):
+    """The layers of the case `networks`, with a given gradient of the result."""
+    torch.manual_seed(1)
+    functional = torch.nn.functional
+
+    def attention(q, k, v, causal):
+        if hasattr(functional, "scaled_dot_product_attention"):
+            return functional.scaled_dot_product_attention(q, k, v, is_causal=causal)
+        scores = q @ k.transpose(-1, -2) * q.shape[-1] ** -0.5
+        if causal:
+            scores = scores.masked_fill(torch.ones(q.shape[-2], q.shape[-2], dtype=torch.bool).triu(1), -float("inf"))
+        return scores.softmax(-1) @ v
+
+    class Block(torch.nn.Module):
+        def __init__(self, width, heads):
+            super().__init__()
+            self.heads, linear = heads, torch.nn.Linear
+            self.norm1, self.norm2 = torch.nn.LayerNorm(width), torch.nn.LayerNorm(width)
+            self.all, self.merge = linear(width, 3 * width), linear(width, width)
+            self.expand, self.contract = linear(width, 4 * width), linear(4 * width, width)
+
+        def forward(self, x):
+            n, t, width = x.shape
+            q, k, v = self.all(self.norm1(x)).reshape(n, t, 3, self.heads, width // self.heads).permute(2, 0, 3, 1, 4)
+            x = x + self.merge(attention(q, k, v, True).transpose(1, 2).reshape(n, t, width))
+            return x + self.contract(functional.gelu(self.expand(self.norm2(x))))
+
+    kind, forward = name.split("_")[0], name.endswith("_forward")
+    layer = {"lstm": lambda: torch.nn.LSTM(256, 256, batch_first=True), "block": lambda: Block(256, 4)}.get(kind, lambda: None)()
+    shapes = {"lstm": [(64, 32, 256)], "block": [(16, 128, 256)], "attention": [(8, 8, 512, 64)] * 3}[kind]
+    inputs = [torch.rand(shape).sub(0.5).requires_grad_(not forward) for shape in shapes]
+    g = torch.rand(shapes[0]).sub(0.5)
+    apply = (lambda: attention(*inputs, False)) if kind == "attention" else (lambda: layer(*inputs))
+
+    def step():
+        if forward:
+            with torch.no_grad():
+                y = apply()
+            return y[0] if kind == "lstm" else y
+        for t in inputs + (list(layer.parameters()) if layer else []):
+            t.grad = None
+        y = apply()
+        y = y[0] if kind == "lstm" else y
+        y.backward(g)
+        return inputs[0].grad
+
+    return step, lambda result: not bool(result.isfinite().all())
+
+
 def block(step, wrong, warm, calls, pause_ns):
     now = time.perf_counter_ns
     times = []
@@ -255,8 +305,8 @@ def main():
     cases = {"call": lambda *sizes: call_case(name, library, *sizes), "train": lambda *sizes: train_case(library, *sizes),
              "operation": lambda *sizes: operation_case(library, sys.argv[3], *sizes),
              "model": lambda *sizes: model_case(library, sys.argv[3], *sizes),
-             "chain": lambda *sizes: chain_case(name, library, sys.argv[3], *sizes)}
-    sizes = [int(size) if size.isdigit() else size for size in sys.argv[4 if case in ("operation", "chain", "model") else 3:]]
+             "chain": lambda *sizes: chain_case(name, library, sys.argv[3], *sizes), "network": lambda: network_case(library, sys.argv[3])}
+    sizes = [int(size) if size.isdigit() else size for size in sys.argv[4 if case in ("operation", "chain", "model", "network") else 3:]]
     try:
         library, description = load(name)
         step, wrong = cases[case](*sizes)

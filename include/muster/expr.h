@@ -1813,8 +1813,9 @@ static inline muster_expr *muster_expr_global_average_pool_at(const char *where,
 
 /* attention: softmax(scale q k^T + mask) v over the last two axes of q (..., n, d), k (..., m, d),
  * v (..., m, e); scale 0 means 1 / sqrt(d); causal: query i sees the keys up to i; mask, which may
- * be missing, broadcasts to (..., n, m); 0 where a query sees no key; result 1: logsumexp of the
- * scores. */
+ * be missing, broadcasts to (..., n, m); 0 where a query sees no key; of the axis before the last
+ * two, k and v may have a divisor of q's size: neighbours of q share them; result 1: logsumexp of
+ * the scores. */
 typedef struct muster_attention_attributes {
     int32_t reserved; /* 0 */
     int64_t causal;

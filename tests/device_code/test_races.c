@@ -220,6 +220,11 @@ static void attentions(muster_worker *w) {
     keep(w, y), keep(w, lse), keep(w, rest);
     assert_ok(mst_attention_gradient(w, &attention, &t, "test"));
     keep(w, d);
+    muster_tensor mask = floats(w, SHAPE(FEW, MANY)), dmask = empty(w, MUSTER_F32, SHAPE(FEW, MANY));
+    t.mask = &mask;
+    t.dmask = &dmask;
+    assert_ok(mst_attention_mask_gradient(w, &attention, &t, "test"));
+    keep(w, dmask);
     muster_tensor of_many = floats(w, SHAPE(MANY)), dv = empty(w, MUSTER_F32, SHAPE(FEW, 17));
     t = (mst_attention_tensors){
         .q = &many, .k = &few, .v = &few, .y = &many, .lse = &of_many, .rest = &of_many, .dy = &many, .dk = &d, .dv = &dv};

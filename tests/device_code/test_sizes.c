@@ -893,7 +893,8 @@ static void test_attention(void **state) {
     const int64_t n = two_32 + 3;
     const chosen c = choose_elements(n);
     (void)state;
-    mst_attention_parameters p = {.stack = {1, 1, 1, 1, 1, n}, .count = n, .queries = 1, .keys = 1, .width = 1, .values = 1, .scale = 1};
+    mst_attention_parameters p = {
+        .stack = {1, 1, 1, 1, 1, n}, .count = n, .group = 1, .queries = 1, .keys = 1, .width = 1, .values = 1, .scale = 1};
     p.dtype = MUSTER_F32;
     float *a = operand(0, n * 4, false), *y = operand(1, n * 4, true), *lse = operand(2, n * 4, true);
     for (int i = 0; i < c.count; i++) a[c.at[i]] = value_a(c.at[i]);
@@ -925,6 +926,11 @@ static void test_attention(void **state) {
     for (int i = 0; i < c.count; i++)
         assert_value(c.at[i], value_a(c.at[i]) * value_a(c.at[i]) * value_a(c.at[i]),
                      ((float *)(void *)p.operands[MST_ATTENTION_DQ].data)[c.at[i]]);
+    float *dmask = operand(1, n * 4, true);
+    for (int d = 0; d < MST_ATTENTION_STACK + 2; d++) p.mask[d] = d == MST_ATTENTION_STACK - 1 ? n : 1;
+    attend_operand(&p, MST_ATTENTION_DMASK, dmask, false);
+    attend("mst_attention_of_mask", &p, &c);
+    for (int i = 0; i < c.count; i++) assert_value(c.at[i], value_a(c.at[i]) * value_a(c.at[i]), dmask[c.at[i]]);
     close_operands();
 }
 

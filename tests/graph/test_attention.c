@@ -181,20 +181,25 @@ static void a_causal_query_does_not_read_the_keys_behind_it(void **state) {
 
 /* ---- gradients that there are not ---- */
 
-static void gradients_that_need_the_scores_are_refused(void **state) {
-    muster_expr *operands[3], *d[3];
-    muster_graph *graph = open_graph(*state, MUSTER_F32, operands);
-    muster_expr *m = parse(graph, "m"), *loss = parse(graph, "sum(attention(q, k, v, m))");
-    assert_true(muster_gradient(loss, &m, 1, d) != MUSTER_OK);
-    assert_non_null(strstr(muster_last_error(), "its mask has none: it would need the matrix of scores"));
-    assert_ok(muster_graph_destroy(graph));
-    graph = open_graph(*state, MUSTER_F32, operands);
-    loss = parse(graph, "sum(attention(q, k, v, stop_gradient(m)))");
-    assert_ok(muster_gradient(loss, operands, 3, d));
-    muster_expr *squares = muster_expr_parse(graph, "sum(a * a)", "a", d[1]);
-    assert_true(muster_gradient(squares, operands, 3, d) != MUSTER_OK);
-    assert_non_null(strstr(muster_last_error(), "for second derivatives write softmax(scale * q @ swapaxes(k, -1, -2), axis=-1) @ v"));
-    assert_ok(muster_graph_destroy(graph));
+/* The message names the operation and its place in the program. */
+static void second_gradients_are_refused(void **state) {
+    int32_t refused = 0;
+    for (int32_t i = 0; i < 4; i++, refused++) { /* 3: of the mask */
+        muster_expr *operands[4], *d[4];
+        muster_graph *graph = open_graph(*state, MUSTER_F32, operands);
+        operands[3] = parse(graph, "m");
+        muster_expr *made, *in[] = {operands[0], operands[1], operands[2], operands[3]};
+        assert_ok(muster_expr_apply(graph, "attention", in, 4, NULL, "model.c:7", &made));
+        assert_ok(muster_gradient(muster_expr_parse(graph, "sum(y * y)", "y", made), operands, 4, d));
+        muster_expr *squares = muster_expr_parse(graph, "sum(a * a)", "a", d[i]);
+        assert_true(muster_gradient(squares, operands, 3, d) != MUSTER_OK);
+        const char *message = muster_last_error();
+        if (!strstr(message, "for second derivatives write softmax(scale * q @ swapaxes(k, -1, -2), axis=-1) @ v") ||
+            !strstr(message, "attention") || !strstr(message, "model.c:7"))
+            fail_msg("gradient %d: received \"%s\"", (int)i, message);
+        assert_ok(muster_graph_destroy(graph));
+    }
+    assert_int_equal(refused, 4);
 }
 
 /* Only what is wanted: with f16, whose lse is f32. */
@@ -238,6 +243,11 @@ static void wrong_programs_get_messages(void **state) {
         {"attention(q, q, v)", "v \"v\": expected as many rows as k \"q\" (rows, 2, 5, 3) f32, received (rows, 2, 7, 4)"},
         {"attention(q, v, v)", "k \"v\": expected the last size of q \"q\" (rows, 2, 5, 3) f32, received (rows, 2, 7, 4)"},
         {"attention(q, k, v, q)", "mask \"q\": expected a shape that broadcasts to (rows, 2, 5, 7), received (rows, 2, 5, 3)"},
+        {"attention(h, k, v)", "k \"k\": expected in the axis before the last two as many heads, or a number of them that divides those, "
+                               "as q \"h\" (rows, 3, 5, 3) "
+                               "f32, received (rows, 2, 7, 3)"},
+        {"attention(q, one, v)", "v \"v\": expected as many heads as k \"one\" (rows, 1, 7, 3) f32, received (rows, 2, 7, 4)"},
+        {"attention(q, k, v, causal=2)", "causal: expected 0 or 1, received 2"},
         {"attention(q, k, v, i)", "mask \"i\": expected f32, the dtype of q \"q\" (rows, 2, 5, 3) f32, received i32"},
     };
     int32_t wrong = 0;
@@ -246,6 +256,8 @@ static void wrong_programs_get_messages(void **state) {
         muster_graph *graph = open_graph(*state, MUSTER_F32, operands);
         (void)muster_graph_input(graph, "a", MUSTER_F32, MUSTER_SHAPE(4), MUSTER_BROADCAST);
         (void)muster_graph_input(graph, "b", MUSTER_F64, MUSTER_SHAPE(4), MUSTER_BROADCAST);
+        (void)muster_graph_input(graph, "h", MUSTER_F32, MUSTER_SHAPE(MUSTER_ROWS, 3, QUERIES, WIDTH), MUSTER_SCATTER);
+        (void)muster_graph_input(graph, "one", MUSTER_F32, MUSTER_SHAPE(MUSTER_ROWS, 1, KEYS, WIDTH), MUSTER_SCATTER);
         (void)muster_graph_input(graph, "i", MUSTER_I32, MUSTER_SHAPE(5, 7), MUSTER_BROADCAST);
         assert_int_equal(muster_expr_ndim(muster_expr_parse(graph, cases[i].text)), -1);
         const char *message = muster_last_error();
@@ -253,7 +265,7 @@ static void wrong_programs_get_messages(void **state) {
             fail_msg("%s:\n  expected: %s\n  received: %s", cases[i].text, cases[i].message, message);
         assert_ok(muster_graph_destroy(graph));
     }
-    assert_int_equal(wrong, 9);
+    assert_int_equal(wrong, 12);
     muster_expr *operands[3], *made;
     muster_graph *graph = open_graph(*state, MUSTER_F32, operands);
     assert_refused(muster_expr_apply(graph, "attention", operands, 3, ATTRIBUTES(NUMBER("scale", INFINITY)), "here", &made),
@@ -290,7 +302,7 @@ int main(void) {
         cmocka_unit_test(values_and_gradients_are_those_of_the_formula),
         cmocka_unit_test(a_query_that_sees_nothing_gives_zeros),
         cmocka_unit_test(a_causal_query_does_not_read_the_keys_behind_it),
-        cmocka_unit_test(gradients_that_need_the_scores_are_refused),
+        cmocka_unit_test(second_gradients_are_refused),
         cmocka_unit_test(single_gradients_are_computed_alone),
         cmocka_unit_test(wrong_programs_get_messages),
         cmocka_unit_test(a_repeated_step_allocates_nothing),

@@ -185,6 +185,8 @@ static const gradient_case cases[] = {
     {"global_average_pool", {"2234"}, .low = -2, .high = 2},
     {"attention", {"2232", "2242", "2243"}, .low = -2, .high = 2, .first_order_only = 1},
     {"attention", {"243", "233", "232"}, {NUMBER("scale", -0.5), INTEGER("causal", 1)}, .low = -2, .high = 2, .first_order_only = 1},
+    {"attention", {"2232", "2242", "2243", "34"}, .low = -2, .high = 2, .first_order_only = 1},
+    {"attention", {"1432", "1232", "1231", "413"}, {INTEGER("causal", 1)}, .low = -2, .high = 2, .first_order_only = 1},
     {"rnn", {"343", "23", "22", "2", "2"}, {INTEGER("reverse", 1)}, .low = -2, .high = 2, .first_order_only = 1},
     {"rnn", {"232", "22", "22", "2"}, {INTEGER("relu", 1)}, .low = 0.1, .high = 1, .first_order_only = 1},
     {"lstm", {"343", "83", "82", "8", "32", "12", "i3"}, .low = -2, .high = 2, .first_order_only = 1},
@@ -357,7 +359,7 @@ static void gradients_are_those_of_differences(void **state) {
         assert_true(of_case > 0);
         compared += of_case;
     }
-    assert_int_equal(compared, 2849);
+    assert_int_equal(compared, 3019);
 }
 
 static void second_gradients_are_those_of_differences(void **state) {
@@ -368,7 +370,7 @@ static void second_gradients_are_those_of_differences(void **state) {
         (void)check_case(runtime, &cases[i], 2);
         checked++;
     }
-    assert_int_equal(checked, CASES - 8);
+    assert_int_equal(checked, CASES - 10);
 }
 
 /* An operation without a case, or without a gradient and a reason, fails here. */

@@ -125,7 +125,8 @@ static muster_function *fixture_compile(muster_runtime *runtime, const fixture *
 }
 
 static void fixture_compare(const fixture *f, const run_of *r, int32_t array, muster_dtype dtype, bool turning) {
-    const double error = dtype == MUSTER_F32 ? 4e-6 : 1e-14;
+    static const double errors[MST_DTYPE_COUNT] = {[MUSTER_F16] = 4e-3, [MUSTER_BF16] = 3e-2, [MUSTER_F32] = 4e-6, [MUSTER_F64] = 1e-14};
+    const double error = errors[dtype];
     for (int64_t i = 0; i < r->expected[array].count; i++) {
         const double expected = r->expected[array].values[i], received = r->received[array].values[i];
         if (!(fabs(expected - received) <= error * (1 + fabs(expected))))
@@ -157,10 +158,10 @@ static void fixture_run(muster_runtime *runtime, const fixture *f, muster_dtype 
 static void results_and_gradients_are_those_of_pytorch(void **state) {
     int32_t runs = 0;
     for (int32_t i = 0; i < FIXTURES; i++)
-        for (muster_dtype dtype = MUSTER_F32; dtype <= MUSTER_F64; dtype++)
+        for (muster_dtype dtype = MUSTER_F16; dtype <= MUSTER_F64; dtype++)
             for (int32_t turning = 0; turning < 2; turning++, runs++) fixture_run(*state, &fixtures[i], dtype, turning);
     assert_int_equal(FIXTURES, 23);
-    assert_int_equal(runs, 23 * 2 * 2);
+    assert_int_equal(runs, 23 * 4 * 2);
 }
 
 /* ---- lengths ---- */
@@ -334,7 +335,7 @@ static void wrong_programs_get_messages(void **state) {
         {"rnn(x, w, r, b, relu=-1)", "muster_expr_rnn: relu: expected 0 or 1, received -1"},
         {"lstm(x, w, r)", "muster_expr_lstm: count: expected 4 to 7 operands, received 3"},
         {"lstm(x, w, r, lengths)", "muster_expr_lstm: bias \"lengths\": expected f64, the dtype of x \"x\" (3, 4, 2) f64, received i64"},
-        {"lstm(cast(x, f16), cast(w, f16), cast(r, f16), cast(b, f16))", "expected f32 or f64, received f16"},
+        {"lstm(cast(x, i32), cast(w, i32), cast(r, i32), cast(b, i32))", "expected f16, bf16, f32 or f64, received i32"},
     };
     int32_t wrong = 0;
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++, wrong++) {

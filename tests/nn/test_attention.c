@@ -1,7 +1,7 @@
-/* Attention and its gradient against the plain formula in f64: random shapes, one tile and several,
+/* Attention and its gradients against the plain formula in f64: random shapes, one tile and some,
  * any layout, all dtypes, masks, queries that see nothing, large finite masks, infinity where a
- * causal query does not look; on CPU cores with BLAS and without, and by the kernels. Memory does
- * not grow with the number of scores. */
+ * causal query does not look, heads that share keys and values; on CPU cores with BLAS and without,
+ * and by the kernels. Memory does not grow with the number of scores. */
 #include "attention/attention_impl.h"
 #include "base_check.h"
 #include "base_machine.h"
@@ -15,8 +15,8 @@
 #include <float.h>
 #include <math.h>
 
-enum { Q, K, V, MASK, Y, LSE, REST, DY, DQ, DK, DV, OPERANDS, SCORES = 1 << 18 };
-static const char *const names[OPERANDS] = {"q", "k", "v", "mask", "y", "lse", "rest", "dy", "dq", "dk", "dv"};
+enum { Q, K, V, MASK, Y, LSE, REST, DY, DQ, DK, DV, DMASK, OPERANDS, SCORES = 1 << 18 };
+static const char *const names[OPERANDS] = {"q", "k", "v", "mask", "y", "lse", "rest", "dy", "dq", "dk", "dv", "dmask"};
 
 /* ---- cases ---- */
 
@@ -27,14 +27,15 @@ typedef struct attention_case {
     uint32_t spoiled;   /* a mask of operands of which row `at` is infinite or NaN */
     int64_t at;
     int32_t stack; /* axes before the matrices */
+    int64_t group; /* neighbours of the last of them that share keys and values; 0: 1 */
     int64_t count, queries, keys, width, values;
     int64_t shapes[OPERANDS][MUSTER_MAX_DIMS];
     int32_t ndim[OPERANDS];
 } attention_case;
 
-static int32_t cases, hidden;
-static int64_t compared; /* elements */
-static int32_t both;     /* cases of several tiles of queries and of keys; every second one is causal */
+static int32_t cases, hidden, grouped, learned; /* learned: with the gradient of a mask */
+static int64_t compared;                        /* elements */
+static int32_t both;                            /* cases of several tiles of queries and of keys; every second one is causal */
 
 /* Has the operand one number for each query? */
 static bool is_of_queries(int32_t operand) { return operand == LSE || operand == REST; }
@@ -52,6 +53,9 @@ static void finish_case(attention_case *c, const int64_t *stack) {
     c->count = 1;
     for (int32_t i = 0; i < OPERANDS; i++)
         for (int32_t d = 0; d < c->stack; d++) c->shapes[i][d] = stack[d];
+    if (c->group == 0) c->group = 1;
+    if (c->group > 1) c->shapes[K][c->stack - 1] = c->shapes[V][c->stack - 1] = stack[c->stack - 1] / c->group;
+    if (c->group > 1) c->shapes[DK][c->stack - 1] = c->shapes[DV][c->stack - 1] = stack[c->stack - 1] / c->group;
     for (int32_t d = 0; d < c->stack; d++) c->count *= stack[d];
     set_shape(c, Q, c->queries, c->width), set_shape(c, DQ, c->queries, c->width);
     set_shape(c, K, c->keys, c->width), set_shape(c, DK, c->keys, c->width);
@@ -69,8 +73,9 @@ static void finish_case(attention_case *c, const int64_t *stack) {
 }
 
 static void small_case(attention_case *c) {
-    const int64_t stack[] = {between(1, 3), ops_random(16) ? between(1, 3) : 0, between(1, 2)};
+    int64_t stack[] = {between(1, 3), ops_random(16) ? between(1, 3) : 0, between(1, 2)};
     *c = (attention_case){.stack = (int32_t)between(0, 3), .queries = between(1, 9), .keys = between(1, 9)};
+    if (c->stack > 0 && ops_random(3) == 0) stack[c->stack - 1] *= c->group = between(2, 3);
     c->width = ops_random(12) ? between(1, 9) : 0;
     c->values = ops_random(12) ? between(1, 9) : 0;
     if (ops_random(12) == 0) c->keys = 0;
@@ -86,6 +91,7 @@ static void large_case(attention_case *c) {
     const int64_t style = (cases + cases / 4) % 4, stack = style == 0 ? 1 : between(1, 2);
     if (style == 0) c->queries = between(TILE + 1, TILE + 40), c->keys = between(TILE + 1, TILE + 40);
     if (style == 1) c->queries = between(TILE + 1, 400), c->keys = between(1, 80);
+    c->group = stack;
     finish_case(c, &stack);
     if (c->ndim[MASK] == 3) c->shapes[MASK][0] = 1;
     c->attention.scale = c->exact ? 0.0625 : 0;
@@ -157,6 +163,7 @@ static void spoil(muster_worker *w, const attention_case *c, int32_t operand, op
  * number. */
 static bool is_spoiled(const attention_case *c, int32_t operand, int64_t row) {
     const bool of_keys = operand == DK || operand == DV;
+    if (operand == DMASK) return c->spoiled != 0;
     if (c->spoiled & (1 << Q | 1 << DY)) return of_keys ? row <= c->at : row == c->at;
     if (c->spoiled == 1 << V && (operand == LSE || operand == DV)) return false; /* which p alone makes */
     return c->spoiled && (of_keys || row >= c->at);
@@ -192,7 +199,7 @@ static double softmax_row(const attention_case *c, numbers *o, muster_dtype dtyp
     for (int64_t j = 0; j < c->keys; j++) {
         double s = 0, size = 0;
         for (int64_t l = 0; l < c->width; l++) {
-            const double term = o->of[Q][(n * c->queries + i) * c->width + l] * o->of[K][(n * c->keys + j) * c->width + l];
+            const double term = o->of[Q][(n * c->queries + i) * c->width + l] * o->of[K][(n / c->group * c->keys + j) * c->width + l];
             s += term, size += fabs(term);
         }
         if (c->width == 0)
@@ -217,12 +224,27 @@ static void add_to(numbers *o, int32_t operand, int64_t at, double term, double 
     o->size[operand][at] += size;
 }
 
+/* The element of the mask for key j of query i of matrix n. */
+static int64_t place_in_mask(const attention_case *c, int64_t n, int64_t i, int64_t j) {
+    int64_t index[MUSTER_MAX_DIMS], place = 0;
+    for (int32_t d = c->stack - 1; d >= 0; d--) {
+        index[d] = n % c->shapes[Q][d];
+        n /= c->shapes[Q][d];
+    }
+    index[c->stack] = i, index[c->stack + 1] = j;
+    for (int32_t d = 0; d < c->ndim[MASK]; d++) {
+        const int64_t extent = c->shapes[MASK][d];
+        place = place * extent + (extent == 1 ? 0 : index[c->stack + 2 - c->ndim[MASK] + d]);
+    }
+    return place;
+}
+
 static void oracle_row(const attention_case *c, numbers *o, int64_t n, int64_t i) {
     const int64_t row = n * c->queries + i;
     const double *p = o->p + row * c->keys, scale = scale_of(c);
     double inner = 0, inner_size = 0, dp[1024], size[1024];
     for (int64_t j = 0; j < c->keys; j++) {
-        const int64_t key = n * c->keys + j;
+        const int64_t key = n / c->group * c->keys + j;
         dp[j] = size[j] = 0;
         for (int64_t l = 0; l < c->values; l++) {
             const double v = o->of[V][key * c->values + l], dy = o->of[DY][row * c->values + l];
@@ -233,9 +255,10 @@ static void oracle_row(const attention_case *c, numbers *o, int64_t n, int64_t i
         inner += p[j] * dp[j], inner_size += p[j] * size[j];
     }
     for (int64_t j = 0; j < c->keys; j++) {
+        if (c->masked) add_to(o, DMASK, place_in_mask(c, n, i, j), p[j] * (dp[j] - inner), p[j] * (size[j] + inner_size));
         const double change = scale * p[j] * (dp[j] - inner), most = fabs(scale) * p[j] * (size[j] + inner_size);
         for (int64_t l = 0; l < c->width; l++) {
-            const int64_t of_q = row * c->width + l, of_k = (n * c->keys + j) * c->width + l;
+            const int64_t of_q = row * c->width + l, of_k = (n / c->group * c->keys + j) * c->width + l;
             add_to(o, DQ, of_q, change * o->of[K][of_k], most * fabs(o->of[K][of_k]));
             add_to(o, DK, of_k, change * o->of[Q][of_q], most * fabs(o->of[Q][of_q]));
         }
@@ -243,10 +266,10 @@ static void oracle_row(const attention_case *c, numbers *o, int64_t n, int64_t i
 }
 
 static void oracle(const attention_case *c, numbers *o, muster_dtype dtype) {
-    const int32_t results[] = {Y, DQ, DK, DV};
+    const int32_t results[] = {Y, DQ, DK, DV, DMASK};
     assert_true(c->count * c->queries * c->keys <= SCORES && c->keys <= 1024);
     o->spread = o->apart = 0;
-    for (int32_t r = 0; r < 4; r++)
+    for (int32_t r = 0; r < 5; r++)
         for (int64_t i = 0; i < storage_of(c, results[r]); i++) o->of[results[r]][i] = o->size[results[r]][i] = 0;
     for (int64_t n = 0; n < c->count; n++)
         for (int64_t i = 0; i < c->queries; i++) {
@@ -286,9 +309,15 @@ static void assert_result(const attention_case *c, const numbers *o, muster_dtyp
 }
 
 /* `left_out`: a result that is not wanted; OPERANDS: all are. */
-static void run_case(muster_worker *worker, const attention_case *c, muster_dtype dtype, int32_t left_out) {
+static void run_case(muster_worker *worker, const attention_case *its, muster_dtype dtype, int32_t left_out) {
     static numbers o;
     ops_pair pairs[OPERANDS];
+    attention_case whole = *its;
+    const attention_case *c = &whole;
+    whole.ndim[DMASK] = c->ndim[MASK];
+    memcpy(whole.shapes[DMASK], c->shapes[MASK], sizeof whole.shapes[DMASK]);
+    grouped += c->group > 1;
+    learned += c->masked;
     const int64_t mark = muster_worker_scratch_mark(worker);
     for (int32_t i = 0; i < OPERANDS; i++) {
         pairs[i] = operand_of(worker, dtype, c, i);
@@ -308,8 +337,11 @@ static void run_case(muster_worker *worker, const attention_case *c, muster_dtyp
     t.dk = left_out == DK ? NULL : &pairs[DK].device;
     t.dv = left_out == DV ? NULL : &pairs[DV].device;
     assert_ok(mst_attention_gradient(worker, &c->attention, &t, "test"));
+    t.dmask = &pairs[DMASK].device;
+    if (c->masked) assert_ok(mst_attention_mask_gradient(worker, &c->attention, &t, "test"));
     for (int32_t i = 0; i < OPERANDS; i++) {
-        if (!is_result(i) || i == REST || i == left_out) continue; /* the gradients show what is lost without `rest` */
+        if (!is_result(i) || i == REST || i == left_out || (i == DMASK && !c->masked))
+            continue; /* the gradients show what is lost without `rest` */
         ops_fetch(worker, &pairs[i]);
         assert_result(c, &o, dtype, i, &pairs[i]);
     }
@@ -433,10 +465,12 @@ static int32_t places_to_run(void) { return on_gpus() ? 2 - ops_first_backend() 
 
 static void small_shapes_agree_with_the_formula(void **state) {
     (void)state;
-    cases = hidden = 0;
+    cases = hidden = grouped = learned = 0;
     run_everywhere(small_body);
     assert_int_equal(cases, ops_rounds(80, 2000) * 4 * places_to_run());
     assert_true(hidden > cases / 4 && hidden < cases * 3 / 4);
+    assert_int_equal(learned, hidden);
+    assert_true(grouped > cases / 8 && grouped < cases / 2);
 }
 
 static void shapes_of_several_tiles_agree_with_the_formula(void **state) {
@@ -459,7 +493,7 @@ static void large_finite_masks_leave_the_gradients_right(void **state) {
     cases = 0, compared = 0;
     run_everywhere(large_masks_body);
     assert_int_equal(cases, 10 * 3 * places_to_run());
-    assert_int_equal(compared, 10 * 2 * (3 * 9 * (5 + 1 + 4) + (4 + 7 + 300) * (4 + 5)) * places_to_run());
+    assert_int_equal(compared, 10 * (2 * (3 * 9 * (5 + 1 + 4) + (4 + 7 + 300) * (4 + 5)) + 9 * (4 + 7 + 300)) * places_to_run());
 }
 
 static void what_a_causal_query_does_not_see_does_not_reach_it(void **state) {
@@ -541,23 +575,27 @@ static muster_status refuse_body(muster_worker *worker, void *unused) {
     int32_t refused = 0;
     (void)unused;
     for (int32_t i = 0; i < OPERANDS; i++) right[i] = muster_worker_scratch(worker, MUSTER_F32, 3, (const int64_t[]){2, 3, 4});
-    right[K].shape[1] = right[V].shape[1] = right[DK].shape[1] = right[DV].shape[1] = right[MASK].shape[2] = 2;
+    right[K].shape[1] = right[V].shape[1] = right[DK].shape[1] = right[DV].shape[1] = right[MASK].shape[2] = right[DMASK].shape[2] = 2;
     right[LSE].ndim = right[REST].ndim = 2;
-#define REFUSED(operand, change, status, message)                                                                                      \
-    do {                                                                                                                               \
-        muster_tensor t[OPERANDS];                                                                                                     \
-        memcpy(t, right, sizeof t);                                                                                                    \
-        muster_tensor *wrong = &t[operand];                                                                                            \
-        change;                                                                                                                        \
-        const mst_attention_tensors given = {&t[Q], &t[K], &t[V], &t[MASK], &t[Y], &t[LSE], &t[REST], &t[DY], &t[DQ], &t[DK], &t[DV]}; \
-        assert_refused(mst_attention_gradient(worker, &attention, &given, "here"), status, message);                                   \
-        refused++;                                                                                                                     \
+#define REFUSED(operand, change, status, message)                                                                                     \
+    do {                                                                                                                              \
+        muster_tensor t[OPERANDS];                                                                                                    \
+        memcpy(t, right, sizeof t);                                                                                                   \
+        muster_tensor *wrong = &t[operand];                                                                                           \
+        change;                                                                                                                       \
+        const mst_attention_tensors given = {&t[Q],    &t[K],  &t[V],  &t[MASK], &t[Y],  &t[LSE],                                     \
+                                             &t[REST], &t[DY], &t[DQ], &t[DK],   &t[DV], &t[DMASK]};                                  \
+        assert_refused((operand == DMASK ? mst_attention_mask_gradient : mst_attention_gradient)(worker, &attention, &given, "here"), \
+                       status, message);                                                                                              \
+        refused++;                                                                                                                    \
     } while (0)
     REFUSED(Q, wrong->dtype = MUSTER_I32, MUSTER_UNSUPPORTED, "here: q: expected f16, bf16, f32 or f64, received i32");
     REFUSED(Q, wrong->ndim = 1, MUSTER_SHAPE_MISMATCH, "here: q: expected 2 dimensions or more, received shape (2,)");
     REFUSED(K, wrong->dtype = MUSTER_F16, MUSTER_DTYPE_MISMATCH, "here: k: expected the dtype of q, f32, received f16");
     REFUSED(K, wrong->ndim = 2, MUSTER_SHAPE_MISMATCH, "here: k: expected 3 dimensions, received shape (2, 2)");
     REFUSED(K, wrong->shape[2] = 3, MUSTER_SHAPE_MISMATCH, "here: k: expected shape (2, 2, 4), received (2, 2, 3)");
+    REFUSED(K, wrong->shape[0] = 3, MUSTER_SHAPE_MISMATCH, "here: k: expected in axis 0 a number that divides the 2 of q, received 3");
+    REFUSED(K, wrong->shape[0] = 1, MUSTER_SHAPE_MISMATCH, "here: v: expected shape (1, 2, 4), received (2, 2, 4)");
     REFUSED(V, wrong->shape[1] = 3, MUSTER_SHAPE_MISMATCH, "here: v: expected shape (2, 2, 4), received (2, 3, 4)");
     REFUSED(V, wrong->shape[0] = 1, MUSTER_SHAPE_MISMATCH, "here: v: expected shape (2, 2, 4), received (1, 2, 4)");
     REFUSED(MASK, wrong->shape[2] = 3, MUSTER_SHAPE_MISMATCH,
@@ -571,7 +609,8 @@ static muster_status refuse_body(muster_worker *worker, void *unused) {
     REFUSED(DQ, wrong->shape[2] = 3, MUSTER_SHAPE_MISMATCH, "here: dq: expected shape (2, 3, 4), received (2, 3, 3)");
     REFUSED(DK, wrong->shape[1] = 3, MUSTER_SHAPE_MISMATCH, "here: dk: expected shape (2, 2, 4), received (2, 3, 4)");
     REFUSED(DV, wrong->shape[1] = 3, MUSTER_SHAPE_MISMATCH, "here: dv: expected shape (2, 2, 4), received (2, 3, 4)");
-    assert_int_equal(refused, 17);
+    REFUSED(DMASK, wrong->shape[1] = 1, MUSTER_SHAPE_MISMATCH, "here: dmask: expected shape (2, 3, 2), received (2, 1, 2)");
+    assert_int_equal(refused, 20);
     return MUSTER_OK;
 }
 

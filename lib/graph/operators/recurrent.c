@@ -295,7 +295,7 @@ static bool distribute_rows(const muster_expr *node, mst_distribution result, in
 
 /* ---- the operators ---- */
 
-#define LAYER(expanding) .dtypes = MST_BLAS_DTYPES, .expand = expanding, .infer = mst_draft_composite
+#define LAYER(expanding) .dtypes = MST_FLOAT_DTYPES, .expand = expanding, .infer = mst_draft_composite
 #define REVERSED \
     { "reverse", MST_VALUE_INTEGER }
 
@@ -322,9 +322,9 @@ const mst_operator mst_operator_gru = {
              "(n, t, d) with w (3 h, d), r (3 h, h), bias (4 h); h0, lengths and reverse as in rnn; result 1: h at the end"),
     .operands = {"x", "w", "r", "bias", "h0", "lengths"}, .optional = 2, .attributes = {REVERSED}, LAYER(expand_gru)};
 
-#define STEPS                                                                                                     \
-    .attributes = {{"kind", MST_VALUE_INTEGER}, {"reverse", MST_VALUE_INTEGER}},                                  \
-    .flags = MST_OPERATOR_HIDDEN | MST_OPERATOR_ALL_GRADIENTS | MST_OPERATOR_BY_SHARD, .dtypes = MST_BLAS_DTYPES, \
+#define STEPS                                                                                                      \
+    .attributes = {{"kind", MST_VALUE_INTEGER}, {"reverse", MST_VALUE_INTEGER}},                                   \
+    .flags = MST_OPERATOR_HIDDEN | MST_OPERATOR_ALL_GRADIENTS | MST_OPERATOR_BY_SHARD, .dtypes = MST_FLOAT_DTYPES, \
     .distribute = distribute_rows
 #define FORWARD .infer = infer_steps, .operations = operations_steps, .run = run_steps, .gradient = gradient_steps
 

@@ -52,7 +52,8 @@ template <typename D> struct attention_matrix {
             i = above;
             for (int k = 0; k < MST_ATTENTION_OPERANDS; k++) {
                 const int64_t size = MST_ATTENTION_OF_QUERIES(k) ? sizeof(C) : sizeof(T);
-                if (at[k]) at[k] += index * p.operands[k].stack[d] * size;
+                const bool grouped = d == MST_ATTENTION_STACK - 1 && p.group > 1 && MST_ATTENTION_OF_KEYS(k);
+                if (at[k]) at[k] += (grouped ? mst_quotient(index, p.group) : index) * p.operands[k].stack[d] * size;
             }
         }
     }
@@ -165,29 +166,104 @@ template <typename D> static inline void attention_of_queries(const mst_attentio
     }
 }
 
-/* A row of dk or of dv; columns: its length. */
+/* A row of dk or of dv, for the matrices of queries from `matrix` on that share it; columns: its
+ * length. */
 template <typename D, int RESULT
-> static inline void attention_row_of_key(const attention_matrix<D> &m, int64_t j, int64_t columns) {
+> static inline void attention_row_of_key(const mst_attention_parameters &p, char *const *base, int64_t matrix, int64_t j,
+                                          int64_t columns) {
     typedef typename D::computed C;
     enum { AT_ONCE = attention_columns<C>::AT_ONCE };
     const attention_columns<C> zeros = {{0}};
-    const int64_t first = m.first(j);
-    if (!m.at[RESULT]) return;
+    if (!base[RESULT]) return;
     for (int64_t column = 0; column < columns; column += AT_ONCE) {
-        MST_BLOCK_REDUCE(attention_columns<C>, row, i, m.p.queries - first, zeros, (attention_term<D, RESULT>(m, first + i, j, column)),
-                         attention_plus());
+        attention_columns<C> total = zeros;
+        for (int64_t g = 0; g < p.group; g++) {
+            const attention_matrix<D> m(p, base, matrix + g);
+            const int64_t first = m.first(j);
+            MST_BLOCK_REDUCE(attention_columns<C>, row, i, p.queries - first, zeros, (attention_term<D, RESULT>(m, first + i, j, column)),
+                             attention_plus());
+            total = attention_plus()(total, row);
+        }
+        const attention_matrix<D> m(p, base, matrix);
         const int64_t left = columns - column;
-        MST_BLOCK_EACH(c, left < (int64_t)AT_ONCE ? left : (int64_t)AT_ONCE) { m.put(RESULT, j, column + c, row.sum[c]); }
+        MST_BLOCK_EACH(c, left < (int64_t)AT_ONCE ? left : (int64_t)AT_ONCE) { m.put(RESULT, j, column + c, total.sum[c]); }
     }
 }
 
 template <typename D> static inline void attention_of_keys(const mst_attention_parameters &p) {
     const attention_bases bases(p);
-    MST_BLOCKS(b, p.count * p.keys) {
-        const int64_t matrix = mst_quotient(b, p.keys), j = b - matrix * p.keys;
-        const attention_matrix<D> m(p, bases.at, matrix);
-        attention_row_of_key<D, MST_ATTENTION_DK>(m, j, p.width);
-        attention_row_of_key<D, MST_ATTENTION_DV>(m, j, p.values);
+    MST_BLOCKS(b, mst_quotient(p.count, p.group) * p.keys) {
+        const int64_t of_keys = mst_quotient(b, p.keys), j = b - of_keys * p.keys;
+        attention_row_of_key<D, MST_ATTENTION_DK>(p, bases.at, of_keys * p.group, j, p.width);
+        attention_row_of_key<D, MST_ATTENTION_DV>(p, bases.at, of_keys * p.group, j, p.values);
+    }
+}
+
+/* Places in the stack and in the rows of the mask, and how often it repeats them. */
+struct attention_repeats {
+    int64_t index[MST_ATTENTION_STACK], row, rows, count;
+    const mst_attention_parameters &p;
+    inline attention_repeats(const mst_attention_parameters &parameters, int64_t b) : row(0), rows(1), count(1), p(parameters) {
+        const int64_t all = p.mask[MST_ATTENTION_STACK], above = mst_quotient(b, all);
+        row = b - above * all;
+        rows = all == 1 ? p.queries : 1;
+        b = above;
+        for (int d = MST_ATTENTION_STACK - 1; d >= 0; d--) {
+            const int64_t outer = mst_quotient(b, p.mask[d]);
+            index[d] = b - outer * p.mask[d];
+            b = outer;
+            if (p.mask[d] == 1) count *= p.stack[d];
+        }
+    }
+    /* The element of the gradient for column j: also where the stack is empty, and it is 0. */
+    inline int64_t element(int64_t j) const {
+        const mst_attention_operand &o = p.operands[MST_ATTENTION_DMASK];
+        int64_t at = row * o.row + j * o.column;
+        for (int d = 0; d < MST_ATTENTION_STACK; d++) at += index[d] * o.stack[d];
+        return at;
+    }
+    /* The matrix of the stack that repeat r is in. */
+    inline int64_t matrix(int64_t r) const {
+        int64_t made = 0, factor = 1;
+        for (int d = MST_ATTENTION_STACK - 1; d >= 0; d--) {
+            int64_t place = index[d];
+            if (p.mask[d] == 1) {
+                const int64_t above = mst_quotient(r, p.stack[d]);
+                place = r - above * p.stack[d];
+                r = above;
+            }
+            made += place * factor;
+            factor *= p.stack[d];
+        }
+        return made;
+    }
+};
+
+/* The gradient of row i's element of the mask for key j; for all keys where the mask repeats its
+ * column. */
+template <typename D> static inline typename D::computed attention_of_score(const attention_matrix<D> &m, int64_t i, int64_t j, bool all) {
+    typename D::computed sum = 0;
+    const int64_t seen = m.seen(i);
+    for (int64_t key = all ? 0 : j; key < (all ? seen : j + 1); key++)
+        if (key < seen) sum += m.change(i, key, m.weight(i, key));
+    return sum;
+}
+
+template <typename D> static inline void attention_of_mask(const mst_attention_parameters &p) {
+    const attention_bases bases(p);
+    int64_t blocks = 1;
+    for (int d = 0; d <= MST_ATTENTION_STACK; d++) blocks *= p.mask[d];
+    MST_BLOCKS(b, blocks) {
+        const attention_repeats repeats(p, b);
+        const int64_t columns = p.mask[MST_ATTENTION_STACK + 1];
+        MST_BLOCK_EACH(j, columns) {
+            typename D::computed sum = 0;
+            for (int64_t r = 0; r < repeats.count; r++) {
+                const attention_matrix<D> m(p, bases.at, repeats.matrix(r));
+                for (int64_t i = 0; i < repeats.rows; i++) sum += attention_of_score(m, repeats.row + i, j, columns == 1);
+            }
+            ((typename D::stored *)bases.at[MST_ATTENTION_DMASK])[repeats.element(j)] = D::store(sum);
+        }
     }
 }
 
@@ -207,6 +283,8 @@ MST_KERNEL(mst_attention_results, mst_attention_parameters){ATTENTION_KERNEL(for
 
 MST_KERNEL(mst_attention_of_queries, mst_attention_parameters){ATTENTION_KERNEL(of_queries)}
 
-MST_KERNEL(mst_attention_of_keys, mst_attention_parameters) {
-    ATTENTION_KERNEL(of_keys)
+MST_KERNEL(mst_attention_of_keys, mst_attention_parameters){ATTENTION_KERNEL(of_keys)}
+
+MST_KERNEL(mst_attention_of_mask, mst_attention_parameters) {
+    ATTENTION_KERNEL(of_mask)
 }

@@ -2,9 +2,11 @@
  * are equal,
  *     y[..., i, :] = sum over j of p[..., i, j] v[..., j, :]
  *     p[..., i, :] = softmax over j of scale q[..., i, :] . k[..., j, :] + mask[..., i, j]
- * and its gradient. The scores (n, m) never lie in memory as a whole: a CPU core goes over tiles of
- * them, with the largest score and the sum of the exponentials so far, and the gradient computes
- * them again. Operands may have any strides. f16 and bf16 are computed in f32. */
+ * and its gradient. Of the last axis before the matrices, the heads, k and v may have fewer than q:
+ * a number that divides those of q, of which as many neighbours then share a head of k and v. The
+ * scores (n, m) never lie in memory as a whole: a CPU core goes over tiles, with the largest
+ * score and the sum of the exponentials so far, and the gradient computes them again. Operands
+ * may have any strides. f16 and bf16 are computed in f32. */
 #ifndef MST_ATTENTION_IMPL_H
 #define MST_ATTENTION_IMPL_H
 
@@ -28,6 +30,7 @@ typedef struct mst_attention_tensors {
     const muster_tensor *rest; /* as lse: what lse has lost to rounding; 0: no key */
     const muster_tensor *dy;   /* the gradient of y */
     const muster_tensor *dq, *dk, *dv;
+    const muster_tensor *dmask; /* the shape of mask */
 } mst_attention_tensors;
 
 /* Writes y, lse and rest. Messages begin with `where`. Errors: DTYPE_MISMATCH, UNSUPPORTED,
@@ -37,5 +40,9 @@ muster_status mst_attention_forward(muster_worker *worker, const mst_attention *
 /* Reads what the forward pass read and wrote, and dy; writes dq, dk and dv. */
 muster_status mst_attention_gradient(muster_worker *worker, const mst_attention *attention, const mst_attention_tensors *tensors,
                                      const char *where);
+/* Reads the same, and writes dmask alone: the gradients of the scores, summed over what the mask
+ * repeats. They are computed once more, in 2 products, and never lie in memory as a whole. */
+muster_status mst_attention_mask_gradient(muster_worker *worker, const mst_attention *attention, const mst_attention_tensors *tensors,
+                                          const char *where);
 
 #endif

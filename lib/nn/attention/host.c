@@ -77,7 +77,9 @@ static muster_status host_prepare_forward(host_work *h, muster_worker *worker) {
 
 static bool host_wants(const host_work *h, int32_t operand) { return h->call->operands[operand].data != NULL; }
 /* dv needs p alone. */
-static bool host_wants_scores(const host_work *h) { return host_wants(h, MST_ATTENTION_DQ) || host_wants(h, MST_ATTENTION_DK); }
+static bool host_wants_scores(const host_work *h) {
+    return host_wants(h, MST_ATTENTION_DQ) || host_wants(h, MST_ATTENTION_DK) || host_wants(h, MST_ATTENTION_DMASK);
+}
 
 static muster_status host_prepare_gradient(host_work *h, muster_worker *worker) {
     const mst_attention_call *call = h->call;
@@ -104,8 +106,12 @@ static void host_select(host_work *h, int64_t i) {
     for (int32_t k = 0; k < MST_ATTENTION_OPERANDS; k++) {
         const mst_attention_operand *o = &call->operands[k];
         int64_t offset = 0;
-        for (int32_t d = 0; d < MST_ATTENTION_STACK; d++) offset += index[d] * o->stack[d];
-        const int64_t size = MST_ATTENTION_OF_QUERIES(k) ? h->size : muster_dtype_size(call->dtype);
+        for (int32_t d = 0; d < MST_ATTENTION_STACK; d++) {
+            const bool grouped = d == MST_ATTENTION_STACK - 1 && MST_ATTENTION_OF_KEYS(k);
+            offset += (grouped ? index[d] / call->group : index[d]) * o->stack[d];
+        }
+        const bool computed = MST_ATTENTION_OF_QUERIES(k) || k == MST_ATTENTION_DMASK;
+        const int64_t size = computed ? h->size : muster_dtype_size(call->dtype);
         h->at[k] = o->data ? o->data + offset * size : NULL;
     }
 }
@@ -261,6 +267,12 @@ static mst_matrix host_sums(const host_work *h, int32_t operand, int64_t first, 
     return (mst_matrix){.data = h->tiles[operand] + first * columns * h->size, .rows = columns, .columns = 1};
 }
 
+static void host_mask(const host_work *h, const mst_attention_tile *tile, host_range queries, host_range keys) {
+    const mst_attention_operand *o = &h->call->operands[MST_ATTENTION_DMASK];
+    char *to = h->at[MST_ATTENTION_DMASK] + (queries.first * o->row + keys.first * o->column) * h->size;
+    mst_attention_tile_add(tile, to, o->row, o->column);
+}
+
 /* dk and dv have one more tile of queries. What is not wanted is not computed. */
 static void host_gradient_tile(const host_work *h, mst_matrix q, host_range queries, mst_matrix dy, host_range keys) {
     const mst_attention_call *call = h->call;
@@ -272,6 +284,7 @@ static void host_gradient_tile(const host_work *h, mst_matrix q, host_range quer
     mst_matrix_product(h->computed, queries.count, keys.count, call->values, dy,
                        mst_matrix_turned(host_keys(h, MST_ATTENTION_V, keys, call->values)), false, dp);
     mst_attention_tile_gradient(&tile, h->more, h->inner);
+    if (host_wants(h, MST_ATTENTION_DMASK)) host_mask(h, &tile, queries, keys);
     if (host_wants(h, MST_ATTENTION_DK)) host_of_keys(h, &tile, call->width, q, host_sums(h, MST_ATTENTION_DK, keys.first, call->width));
     if (host_wants(h, MST_ATTENTION_DQ))
         host_of_queries(h, &tile, call->width, k, keys.first > 0, host_sums(h, MST_ATTENTION_DQ, 0, call->width));
@@ -308,11 +321,14 @@ static muster_status host_run_gradient(muster_worker *worker, const mst_attentio
     MUSTER_TRY(host_prepare_gradient(&h, worker));
     for (int64_t i = 0; i < call->count; i++) {
         host_select(&h, i);
-        host_clear(&h, MST_ATTENTION_DK, call->keys, call->width);
-        host_clear(&h, MST_ATTENTION_DV, call->keys, call->values);
+        if (i % call->group == 0) {
+            host_clear(&h, MST_ATTENTION_DK, call->keys, call->width);
+            host_clear(&h, MST_ATTENTION_DV, call->keys, call->values);
+        }
         host_clear(&h, MST_ATTENTION_DQ, h.most_queries, call->width);
         for (int64_t first = 0; first < call->queries; first += h.most_queries)
             host_gradient_queries(&h, host_range_at(first, call->queries, h.most_queries));
+        if (i % call->group < call->group - 1) continue; /* more queries have these keys */
         host_write(&h, MST_ATTENTION_DK, all, call->width);
         host_write(&h, MST_ATTENTION_DV, all, call->values);
     }

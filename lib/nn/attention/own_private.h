@@ -9,10 +9,12 @@ typedef mst_attention_parameters mst_attention_call;
 
 /* On a CPU core. Scratch memory is the worker's. */
 muster_status mst_attention_host_forward(muster_worker *worker, const mst_attention_call *call);
+/* It adds to DMASK, which has the dtype to compute in. */
 muster_status mst_attention_host_gradient(muster_worker *worker, const mst_attention_call *call);
 /* On another device, by its kernels. */
 muster_status mst_attention_device_forward(muster_worker *worker, const mst_attention_call *call);
 muster_status mst_attention_device_gradient(muster_worker *worker, const mst_attention_call *call);
+muster_status mst_attention_device_mask_gradient(muster_worker *worker, const mst_attention_call *call);
 
 /* ---- tiles.c: what is done to the scores of a tile, whose rows are behind each other ---- */
 
@@ -47,6 +49,8 @@ void mst_attention_tile_again(const mst_attention_tile *tile, const char *lse, c
 /* The scores, which are p, become p (dp - inner): the gradient of the scores. 0 for keys that are
  * not seen. */
 void mst_attention_tile_gradient(const mst_attention_tile *tile, const char *dp, const char *inner);
+/* to[r * row + j * column] += the scores, of the keys that are seen. */
+void mst_attention_tile_add(const mst_attention_tile *tile, char *to, int64_t row, int64_t column);
 /* inner[r] = the sum of the products of row r of x and y, (rows, columns). */
 void mst_attention_rows_inner(muster_dtype dtype, int64_t rows, int64_t columns, const char *x, const char *y, char *inner);
 /* Is no element of the matrix infinite or NaN? Strides are in elements. */

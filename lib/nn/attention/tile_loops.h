@@ -92,6 +92,23 @@ MST_CLONES static void MST_JOIN(tile_gradient_, SUFFIX)(const mst_attention_tile
     }
 }
 
+/* A row or a column of `to` may stand for all. */
+MST_CLONES static void MST_JOIN(tile_add_, SUFFIX)(const mst_attention_tile *tile, T *to, int64_t row, int64_t column) {
+    for (int64_t r = 0; r < tile->rows; r++) {
+        const T *from = (const T *)(const void *)tile->scores + r * tile->keys;
+        T *sums = to + r * row;
+        const int64_t n = mst_attention_seen(tile, r);
+        if (column == 0) {
+            *sums += MST_JOIN(tile_total_, SUFFIX)(from, n);
+        } else if (column == 1) {
+            MST_INDEPENDENT
+            for (int64_t j = 0; j < n; j++) sums[j] += from[j];
+        } else {
+            for (int64_t j = 0; j < n; j++) sums[j * column] += from[j];
+        }
+    }
+}
+
 MST_CLONES static void MST_JOIN(tile_inner_, SUFFIX)(int64_t rows, int64_t columns, const T *x, const T *y, T *inner) {
     for (int64_t r = 0; r < rows; r++) {
         T lanes[LANES] = {0};

@@ -1,4 +1,5 @@
 /* Tiles of scores: softmax by parts, and its gradient. */
+#include "exponential_private.h"
 #include "own_private.h"
 
 #include <math.h>
@@ -6,21 +7,7 @@
 
 enum { LANES = 64 }; /* fewer would be unrolled, and then not be vectorised */
 
-/* exp(x) = 2^n exp(r) for x <= 0, where x = n log(2) + r, and the last is a sum of terms r^i / i!.
- * Adding 1.5 * 2^23 rounds to an integer, which is then in the low bits of the sum. What would
- * become subnormal is 0. NaN stays NaN. Within 2 ulp. */
-static MST_ALWAYS_INLINE float tile_exp_f32(float x) {
-    const float bounded = x < -87 ? -87 : x, shifted = bounded * 0x1.715476p+0f + 0x1.8p23f, n = shifted - 0x1.8p23f;
-    const float r = (bounded - n * 0x1.62e4p-1f) - n * 0x1.7f7d1cp-20f;
-    const float sum = 1 + r * (1 + r * (1.f / 2 + r * (1.f / 6 + r * (1.f / 24 + r * (1.f / 120 + r * (1.f / 720 + r * (1.f / 5040)))))));
-    uint32_t bits;
-    float scale;
-    memcpy(&bits, &shifted, sizeof bits);
-    bits = (bits << 23) + 0x3f800000u;
-    memcpy(&scale, &bits, sizeof scale);
-    return x < -87 ? 0 : scale * sum;
-}
-
+/* As mst_exponential_f32, with more terms. */
 static MST_ALWAYS_INLINE double tile_exp_f64(double x) {
     const double bounded = x < -708 ? -708 : x, shifted = bounded * 0x1.71547652b82fep+0 + 0x1.8p52, n = shifted - 0x1.8p52;
     const double r = (bounded - n * 0x1.62e42feep-1) - n * 0x1.a39ef35793c76p-33;
@@ -38,7 +25,7 @@ static MST_ALWAYS_INLINE double tile_exp_f64(double x) {
 
 #define T float
 #define SUFFIX f32
-#define EXP tile_exp_f32
+#define EXP mst_exponential_f32
 #include "tile_loops.h"
 #undef T
 #undef SUFFIX
@@ -62,6 +49,13 @@ void mst_attention_tile_again(const mst_attention_tile *tile, const char *lse, c
 }
 void mst_attention_tile_gradient(const mst_attention_tile *tile, const char *dp, const char *inner) {
     (tile->dtype == MUSTER_F32 ? tile_gradient_f32 : tile_gradient_f64)(tile, dp, inner);
+}
+void mst_attention_tile_add(const mst_attention_tile *tile, char *to, int64_t row, int64_t column) {
+    void *sums = to;
+    if (tile->dtype == MUSTER_F32)
+        tile_add_f32(tile, sums, row, column);
+    else
+        tile_add_f64(tile, sums, row, column);
 }
 void mst_attention_rows_inner(muster_dtype dtype, int64_t rows, int64_t columns, const char *x, const char *y, char *inner) {
     const void *left = x, *right = y;

@@ -1,8 +1,10 @@
-/* Steps of recurrent layers on a CPU core: row by row, so that a row stays in the cache near the
- * core. sigmoid and tanh are those of lib/ops. */
+/* Steps of recurrent layers on a CPU core: row by row, each in one loop, so that a number of a gate
+ * stays in a register from its sum to the new state. */
+#include "exponential_private.h"
 #include "own_private.h"
 #include "recurrent/recurrent_impl.h"
 
+#include <math.h>
 #include <string.h>
 
 /* The kernels have names of their own for the kinds. */
@@ -15,23 +17,26 @@ static char *cell_row(const mst_cell_parameters *p, int32_t operand, int64_t b, 
     return o->data ? o->data + b * o->row * (int64_t)size : NULL;
 }
 
-/* In place. */
-static void cell_apply(const mst_op_loop *loop, void *row, int64_t n, size_t size) {
-    char *at[2] = {row, row};
-    const int64_t strides[2] = {(int64_t)size, (int64_t)size};
-    if (n > 0) loop->run((void *)(uintptr_t)loop->context, at, strides, n);
-}
+static MST_ALWAYS_INLINE double cell_sigmoid_f64(double x) { return 1 / (1 + exp(-x)); }
 
 #define T float
 #define SUFFIX f32
+#define SIGMOID mst_sigmoid_f32
+#define TANH mst_tanh_f32
 #include "cell_loops.h"
 #undef T
 #undef SUFFIX
+#undef SIGMOID
+#undef TANH
 #define T double
 #define SUFFIX f64
+#define SIGMOID cell_sigmoid_f64
+#define TANH tanh
 #include "cell_loops.h"
 #undef T
 #undef SUFFIX
+#undef SIGMOID
+#undef TANH
 
 static bool is_active(const mst_cell_parameters *p, int64_t b) {
     return p->step < *(const int64_t *)(const void *)cell_row(p, MST_CELL_LENGTHS, b, sizeof(int64_t));
@@ -49,11 +54,8 @@ static void cell_copy(const mst_cell_parameters *p, int32_t from, int32_t to, in
 }
 
 muster_status mst_cell_host_open(muster_worker *worker, muster_dtype dtype, int64_t width, mst_cell_host *host) {
-    const muster_dtype dtypes[] = {dtype, dtype};
     void *row;
     int64_t bytes;
-    MUSTER_TRY(mst_operation_unary.loop(dtypes, &(mst_op_value){.integer = MUSTER_SIGMOID}, &host->sigmoid));
-    MUSTER_TRY(mst_operation_unary.loop(dtypes, &(mst_op_value){.integer = MUSTER_TANH}, &host->tanh));
     if (__builtin_mul_overflow(width, MST_CELL_SCRATCH * muster_dtype_size(dtype), &bytes)) bytes = INT64_MAX;
     MUSTER_TRY(mst_worker_scratch_bytes(worker, bytes, &row));
     host->row = row;
@@ -75,11 +77,11 @@ void mst_cell_host_forward(const mst_cell_host *host, const mst_cell_parameters 
     }
 }
 
-void mst_cell_host_gradient(const mst_cell_host *host, const mst_cell_parameters *p) {
+void mst_cell_host_gradient(const mst_cell_parameters *p) {
     const int64_t gates = mst_recurrent_gates(p->kind) * p->width;
     for (int64_t b = 0; b < p->rows; b++) {
         if (is_active(p, b)) {
-            (p->dtype == MUSTER_F32 ? cell_gradient_row_f32 : cell_gradient_row_f64)(host, p, b);
+            (p->dtype == MUSTER_F32 ? cell_gradient_row_f32 : cell_gradient_row_f64)(p, b);
         } else {
             cell_clear(p, MST_CELL_DGATES, b, gates);
             cell_clear(p, MST_CELL_DPRODUCTS, b, gates);

@@ -39,6 +39,7 @@ typedef struct sweep {
     int32_t kind;
     int64_t rows, steps, width, gates; /* gates: of all a step, in numbers */
     bool reverse, host, gradient;
+    muster_dtype computed;               /* of the sweep: f32 for f16 and bf16 */
     const muster_tensor *targets[ROLES]; /* of results that are made elsewhere */
     mst_cell_host cell;
 } sweep;
@@ -58,7 +59,7 @@ static muster_status check_broadcasts(const sweep *s, role i, int32_t ndim, int6
 
 static muster_status check_dtypes(const sweep *s) {
     const muster_dtype dtype = s->at[R]->dtype;
-    MUSTER_TRY(mst_op_blas_dtype(s->where, "r", dtype));
+    MUSTER_TRY(mst_op_float_dtype(s->where, "r", dtype));
     for (int32_t i = 0; i < ROLES; i++) {
         if (!s->at[i]) continue;
         MUSTER_TRY(mst_op_check(s->worker, s->at[i], s->where, names[i]));
@@ -104,25 +105,31 @@ static muster_status make(sweep *s, role i, muster_dtype dtype, int32_t ndim, in
     return MUSTER_OK;
 }
 
-/* Are the elements along the last axis behind each other? */
-static bool has_rows(const muster_tensor *t) { return t->strides[t->ndim - 1] == 1 || t->shape[t->ndim - 1] <= 1; }
-
-static muster_status make_like(sweep *s, role i, const muster_tensor *t) {
-    return make(s, i, t->dtype, t->ndim, t->shape[0], t->ndim > 1 ? t->shape[1] : 0, t->ndim > 2 ? t->shape[2] : 0);
+/* Can the steps use it where it is: are the elements along the last axis behind each other, and of
+ * the dtype to compute in? */
+static bool fits(const sweep *s, const muster_tensor *t) {
+    return t->dtype == s->computed && (t->strides[t->ndim - 1] == 1 || t->shape[t->ndim - 1] <= 1);
 }
 
-/* Elements of a row of an operand are behind each other, in memory of the sweep if need be. */
-static muster_status in_rows(sweep *s, role i) {
+static muster_status make_like(sweep *s, role i, const muster_tensor *t) {
+    return make(s, i, s->computed, t->ndim, t->shape[0], t->ndim > 1 ? t->shape[1] : 0, t->ndim > 2 ? t->shape[2] : 0);
+}
+
+/* The operand in memory of the sweep. */
+static muster_status copied(sweep *s, role i) {
     const muster_tensor *operand = s->at[i];
-    if (!operand || has_rows(operand)) return MUSTER_OK;
     MUSTER_TRY(make_like(s, i, operand));
     return muster_copy(s->worker, *operand, s->made[i]);
 }
 
+/* The operand as the steps use it. Products take r in any layout. */
+static muster_status in_rows(sweep *s, role i) { return !s->at[i] || fits(s, s->at[i]) ? MUSTER_OK : copied(s, i); }
+static muster_status weights_in_dtype(sweep *s) { return s->at[R]->dtype == s->computed ? MUSTER_OK : copied(s, R); }
+
 /* The same for the results, which are written at the end. */
 static muster_status results_in_rows(sweep *s) {
     for (role i = Y; i < ROLES; i++) {
-        if (!is_result(s, i) || !s->at[i] || has_rows(s->at[i])) continue;
+        if (!is_result(s, i) || !s->at[i] || fits(s, s->at[i])) continue;
         s->targets[i] = s->at[i];
         MUSTER_TRY(make_like(s, i, s->targets[i]));
     }
@@ -143,7 +150,7 @@ static muster_status lengths_make(sweep *s) {
 
 /* A state (n, h) that begins as `from`, or as 0. */
 static muster_status state_make(sweep *s, role i, role from) {
-    if (!s->at[i]) MUSTER_TRY(make(s, i, s->at[R]->dtype, 2, s->rows, s->width, 0));
+    if (!s->at[i]) MUSTER_TRY(make(s, i, s->computed, 2, s->rows, s->width, 0));
     return s->at[from] ? muster_copy(s->worker, *s->at[from], *s->at[i]) : muster_fill(s->worker, 0, *s->at[i]);
 }
 
@@ -166,7 +173,7 @@ static void cell_operand(mst_cell_parameters *p, int32_t operand, const muster_t
 }
 
 static mst_cell_parameters cell_of(const sweep *s, int64_t time) {
-    mst_cell_parameters p = {.rows = s->rows, .width = s->width, .step = time, .kind = s->kind, .dtype = s->at[R]->dtype};
+    mst_cell_parameters p = {.rows = s->rows, .width = s->width, .step = time, .kind = s->kind, .dtype = s->computed};
     cell_operand(&p, MST_CELL_LENGTHS, s->at[LENGTHS], 0);
     cell_operand(&p, MST_CELL_KEPT, s->at[KEPT], time);
     cell_operand(&p, MST_CELL_BEFORE_H, s->at[BEFORE_H], time);
@@ -202,7 +209,7 @@ static muster_status gradient_step(const sweep *s, int64_t time) {
     cell_operand(&p, MST_CELL_DGATES, s->at[DGATES], time);
     cell_operand(&p, MST_CELL_DPRODUCTS, s->at[DPRODUCTS], time);
     if (s->host)
-        mst_cell_host_gradient(&s->cell, &p);
+        mst_cell_host_gradient(&p);
     else
         MUSTER_TRY(mst_cell_device_gradient(s->worker, &p));
     return muster_gemm(s->worker, 1, at_time(products, time), *s->at[R], 1, *s->at[DH0]);
@@ -210,9 +217,11 @@ static muster_status gradient_step(const sweep *s, int64_t time) {
 
 static muster_status sweep_open(sweep *s, role sized) {
     MUSTER_TRY(check(s, sized));
+    s->computed = mst_dtype_compute(s->at[R]->dtype);
     s->host = mst_device_is_host(s->worker->device);
     if (s->host) MUSTER_TRY(mst_worker_drain(s->worker));
-    if (s->host) MUSTER_TRY(mst_cell_host_open(s->worker, s->at[R]->dtype, s->width, &s->cell));
+    if (s->host) MUSTER_TRY(mst_cell_host_open(s->worker, s->computed, s->width, &s->cell));
+    MUSTER_TRY(weights_in_dtype(s));
     return lengths_make(s);
 }
 
@@ -223,7 +232,7 @@ static muster_status forward_sweep(sweep *s) {
     MUSTER_TRY(in_rows(s, BIAS));
     MUSTER_TRY(state_make(s, HN, H0));
     if (s->kind == MST_RECURRENT_LSTM) MUSTER_TRY(state_make(s, CN, C0));
-    const muster_tensor products = muster_worker_scratch(s->worker, s->at[R]->dtype, 2, (const int64_t[]){s->rows, s->gates});
+    const muster_tensor products = muster_worker_scratch(s->worker, s->computed, 2, (const int64_t[]){s->rows, s->gates});
     if (products.dtype == MUSTER_DTYPE_NONE) return s->worker->scratch_status;
     for (int64_t i = 0; i < s->steps && s->rows > 0 && s->width > 0; i++)
         MUSTER_TRY(forward_step(s, s->reverse ? s->steps - 1 - i : i, &products));
@@ -239,8 +248,8 @@ static muster_status gradient_sweep(sweep *s) {
     MUSTER_TRY(in_rows(s, BEFORE_C));
     MUSTER_TRY(state_make(s, DH0, DHN));
     if (s->kind == MST_RECURRENT_LSTM) MUSTER_TRY(state_make(s, DC0, DCN));
-    if (!s->at[DGATES]) MUSTER_TRY(make(s, DGATES, s->at[R]->dtype, 3, s->rows, s->steps, s->gates));
-    if (s->kind == MST_RECURRENT_GRU && !s->at[DPRODUCTS]) MUSTER_TRY(make(s, DPRODUCTS, s->at[R]->dtype, 3, s->rows, s->steps, s->gates));
+    if (!s->at[DGATES]) MUSTER_TRY(make(s, DGATES, s->computed, 3, s->rows, s->steps, s->gates));
+    if (s->kind == MST_RECURRENT_GRU && !s->at[DPRODUCTS]) MUSTER_TRY(make(s, DPRODUCTS, s->computed, 3, s->rows, s->steps, s->gates));
     for (int64_t i = 0; i < s->steps && s->rows > 0 && s->width > 0; i++) MUSTER_TRY(gradient_step(s, s->reverse ? i : s->steps - 1 - i));
     return results_write(s);
 }

@@ -22,8 +22,9 @@ typedef struct mst_recurrent {
 } mst_recurrent;
 
 /* n rows, t steps, states of h numbers, g gates (mst_recurrent_gates). All but the lengths have one
- * dtype, f32 or f64. NULL, or "no tensor" for a result: there is none, or it is not wanted. A
- * result overlaps no operand. */
+ * dtype: f16, bf16, f32 or f64. f16 and bf16 are computed in f32, in which the states stay from
+ * step to step. NULL, or "no tensor" for a result: there is none, or it is not wanted. A result
+ * overlaps no operand. */
 typedef struct mst_recurrent_tensors {
     const muster_tensor *gates;   /* (n, t, g h) */
     const muster_tensor *r;       /* (g h, h) */

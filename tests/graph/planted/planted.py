@@ -20,7 +20,7 @@ import subprocess
 import sys
 import time
 
-LEAST = 60  # faults
+LEAST = 80  # faults
 SLACK = 30  # seconds
 
 
