@@ -27,7 +27,9 @@ for link in LINKS:
             sys.exit(77)
         seen = len(list(pathlib.Path(out).glob("*.*")))
     expected = [f"process {process} of {PROCESSES}: {ROUNDS} rounds" for process in range(PROCESSES)]
-    if done.returncode or not all(line in text.splitlines() for line in expected) or seen != ROUNDS * (PROCESSES - 1):
+    # MPICH's launcher now and then ends by SIGPIPE when all processes have ended well.
+    ended = done.returncode == 0 or (mpi == "mpich" and done.returncode == 128 + 13)
+    if not ended or not all(line in text.splitlines() for line in expected) or seen != ROUNDS * (PROCESSES - 1):
         failures += 1
         print(f"FAILED {mpi} {link}: expected exit 0, {expected} and {ROUNDS * (PROCESSES - 1)} files, received {done.returncode}, {seen} files:\n{text}")
     print(f"{mpi} {' '.join(link)}: {seen} results while another process computed", flush=True)
