@@ -51,6 +51,13 @@ static muster_status add_block(muster_worker *worker, int64_t bytes) {
     return MUSTER_OK;
 }
 
+/* Scratch memory is a stack: the bytes of the blocks in their order. A mark is a height of it. */
+static int64_t scratch_height(const muster_worker *worker) {
+    int64_t height = 0;
+    for (int64_t i = 0; i < worker->scratch_top; i++) height += worker->scratch[i].bytes;
+    return worker->scratch_count > 0 ? height + worker->scratch[worker->scratch_top].used : 0;
+}
+
 muster_status mst_worker_scratch_bytes(muster_worker *worker, int64_t bytes, void **address) {
     if (bytes < 0) return mst_error(MUSTER_INVALID_ARGUMENT, "%s: bytes: expected 0 or more, received %" PRId64, scratch_name, bytes);
     if (bytes > INT64_MAX - SCRATCH_ALIGNMENT) return mst_error(MUSTER_OVERFLOW, "%s: bytes: %" PRId64 " overflows", scratch_name, bytes);
@@ -61,7 +68,15 @@ muster_status mst_worker_scratch_bytes(muster_worker *worker, int64_t bytes, voi
     worker->scratch_top = i;
     *address = (char *)worker->scratch[i].address + worker->scratch[i].used;
     worker->scratch[i].used += rounded;
+    const int64_t height = scratch_height(worker);
+    if (height > worker->scratch_peak) worker->scratch_peak = height;
     return MUSTER_OK;
+}
+
+int64_t mst_worker_scratch_watch(muster_worker *worker) { return worker->scratch_peak = scratch_height(worker); }
+
+void mst_worker_scratch_watched(muster_worker *worker, int64_t peak) {
+    if (peak > worker->scratch_peak) worker->scratch_peak = peak;
 }
 
 /* One block of the sum serves the next run of the same kind without an allocation. Where the device
@@ -79,13 +94,6 @@ static void merge_blocks(muster_worker *worker) {
 void mst_worker_scratch_rewind(muster_worker *worker) {
     for (int64_t i = 0; i < worker->scratch_count; i++) worker->scratch[i].used = 0;
     worker->scratch_top = 0;
-}
-
-/* Scratch memory is a stack: the bytes of the blocks in their order. A mark is a height of it. */
-static int64_t scratch_height(const muster_worker *worker) {
-    int64_t height = 0;
-    for (int64_t i = 0; i < worker->scratch_top; i++) height += worker->scratch[i].bytes;
-    return worker->scratch_count > 0 ? height + worker->scratch[worker->scratch_top].used : 0;
 }
 
 int64_t muster_worker_scratch_mark(const muster_worker *worker) {

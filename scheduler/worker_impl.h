@@ -40,6 +40,7 @@ struct muster_worker {
     mst_scratch_block *scratch;
     int64_t scratch_count, scratch_capacity;
     int64_t scratch_top;           /* the block in use: those behind it are free */
+    int64_t scratch_peak;          /* the largest height since mst_worker_scratch_watch */
     muster_status scratch_status;  /* the failure of a scratch request, for operations that then get "no tensor" */
     uint64_t scratch_errors;       /* mst_error_count() after that failure, whose message is the last one while the count stays */
     mst_exit_hook *exit_hooks;     /* the hooks of this run, the newest first */
@@ -93,6 +94,10 @@ static inline void mst_worker_keep_failure(muster_worker *worker, muster_status 
 /* For an operation that was given "no tensor" as argument `what`: the failure that was kept, with
  * its own message where this is still the thread's last error; MUSTER_OK if there was none. */
 muster_status mst_worker_kept_failure(const muster_worker *worker, const char *where, const char *what);
+/* Begins to look for the largest height of the scratch (scratch_peak), and returns the height now.
+ * The caller keeps what was found before, and gives it back by mst_worker_scratch_watched. */
+int64_t mst_worker_scratch_watch(muster_worker *worker);
+void mst_worker_scratch_watched(muster_worker *worker, int64_t peak);
 /* Call it between two bodies of one run: the second may use the scratch that the first has used. */
 void mst_worker_scratch_rewind(muster_worker *worker);
 /* `hook` runs once at the end of this run, before the hooks that were added earlier. */

@@ -1,7 +1,8 @@
 /* muster-bench-count CASE CALLS: makes the same call so many times on one device of the host, for
  * count.py, which counts instructions under callgrind. The cases of expressions have the tensors of
  * the plain ones before them. */
-#include <muster/muster.h>
+#include "resnet50.h"
+
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -132,7 +133,8 @@ int main(int argc, char **argv) {
         muster_runtime_options_init(&options);
         options.devices = "host:1";
         check(muster_runtime_open(&options, &runtime));
-        for (long i = atol(argv[2]); i > 0; i--) compile_network(runtime, atoi(argv[1] + 8));
+        if (strcmp(argv[1], "compile-resnet50") == 0) count_compile_resnet50(runtime, atol(argv[2]));
+        for (long i = strcmp(argv[1], "compile-resnet50") ? atol(argv[2]) : 0; i > 0; i--) compile_network(runtime, atoi(argv[1] + 8));
         check(muster_runtime_close(runtime));
         return 0;
     }
@@ -153,6 +155,6 @@ int main(int argc, char **argv) {
     }
     fprintf(stderr, "usage: muster-bench-count CASE CALLS, where CASE is one of");
     for (size_t c = 0; c < sizeof cases / sizeof *cases; c++) fprintf(stderr, " %s", cases[c].name);
-    fprintf(stderr, " compile-NODES\n");
+    fprintf(stderr, " compile-NODES compile-resnet50\n");
     return 2;
 }

@@ -19,6 +19,8 @@ MORE = {'expression-of-nothing': ('two-in-none-out', 300), 'expression-of-mean-o
 # Making a graph of about so many expressions with gradients, and compiling it: at most so many million instructions, and twice the graph
 # at most so many times those.
 COMPILE, COMPILE_MILLIONS, COMPILE_GROWTH = 2000, 80, 2.3
+# ResNet-50 with its gradients and updates (bench/count/resnet50.c). The first call makes the primitives of oneDNN, which are apart.
+RESNET50_MILLIONS = 150
 LEAST = 4  # instructions a call: functions below are not listed
 
 
@@ -58,6 +60,17 @@ def compile_missed(program):
     return missed
 
 
+def resnet50_missed(program):
+    """Is compiling ResNet-50 dearer than it may be? The variables, which the first makes, are taken off."""
+    parts = per_call(program, 'compile-resnet50', 1, 3)
+    once = sum(parts.values())
+    missed = once > RESNET50_MILLIONS * 1e6
+    print(f'compile-resnet50: {once / 1e6:.1f} million instructions, at most {RESNET50_MILLIONS}{": MISSED" if missed else ""}')
+    for name, count in sorted(parts.items(), key=lambda part: -part[1])[:12]:
+        print(f'{count:10.0f}  {name}')
+    return missed
+
+
 def main():
     if len(sys.argv) != 2:
         sys.exit(__doc__)
@@ -78,7 +91,7 @@ def main():
         for name, count in sorted(parts.items(), key=lambda part: -part[1]):
             if count >= LEAST:
                 print(f'{count:10.0f}  {name}')
-    missed += compile_missed(program)
+    missed += compile_missed(program) + resnet50_missed(program)
     return 1 if missed else 0
 
 

@@ -3,6 +3,7 @@
 usage: peer.py numpy|torch call ROWS COLUMNS
        peer.py numpy operation NAME SIDE LONG
        peer.py torch train INPUTS HIDDEN CLASSES BATCH COMPILED
+       peer.py torch model lenet|alexnet|resnet50 BATCH eager|channels_last|compiled
        peer.py numpy|jax|torch chain 2|4|8|exp|tanh|log COUNT
        peer.py torch network lstm|lstm_forward|attention|attention_forward|block
 The thread counts come from the environment (OMP_NUM_THREADS, OPENBLAS_NUM_THREADS): some builds read only one of them.
@@ -79,6 +80,61 @@ def train_case(torch, inputs, hidden, classes, batch, compiled):
         return loss.item()
 
     return step, lambda loss: not 0 < loss < 10
+
+
+def network(torch, name):
+    """The networks of samples/models."""
+    nn = torch.nn
+
+    class Block(nn.Module):
+        def __init__(self, channels, width, stride):
+            super().__init__()
+            conv = lambda i, o, k, s: nn.Sequential(nn.Conv2d(i, o, k, s, k // 2, bias=False), nn.BatchNorm2d(o))
+            self.body = nn.Sequential(conv(channels, width, 1, 1), nn.ReLU(), conv(width, width, 3, stride), nn.ReLU(), conv(width, 4 * width, 1, 1))
+            self.shortcut = nn.Identity() if channels == 4 * width else conv(channels, 4 * width, 1, stride)
+
+        def forward(self, x):
+            return torch.relu(self.body(x) + self.shortcut(x))
+
+    if name == "lenet":
+        return nn.Sequential(nn.Conv2d(1, 16, 5), nn.ReLU(), nn.MaxPool2d(2), nn.Conv2d(16, 32, 5), nn.ReLU(), nn.MaxPool2d(2), nn.Flatten(),
+                             nn.Linear(512, 500), nn.ReLU(), nn.Linear(500, 10))
+    if name == "alexnet":
+        pool = lambda: nn.MaxPool2d(3, 2)
+        return nn.Sequential(nn.Conv2d(3, 64, 11, 4, 2), nn.ReLU(), pool(), nn.Conv2d(64, 192, 5, padding=2), nn.ReLU(), pool(),
+                             nn.Conv2d(192, 384, 3, padding=1), nn.ReLU(), nn.Conv2d(384, 256, 3, padding=1), nn.ReLU(),
+                             nn.Conv2d(256, 256, 3, padding=1), nn.ReLU(), pool(), nn.Flatten(), nn.Dropout(), nn.Linear(9216, 4096), nn.ReLU(),
+                             nn.Dropout(), nn.Linear(4096, 4096), nn.ReLU(), nn.Linear(4096, 1000))
+    layers, channels = [nn.Conv2d(3, 64, 7, 2, 3, bias=False), nn.BatchNorm2d(64), nn.ReLU(), nn.MaxPool2d(3, 2, 1)], 64
+    for stage, blocks in enumerate((3, 4, 6, 3)):
+        for i in range(blocks):
+            layers.append(Block(channels, 64 << stage, 2 if stage and not i else 1))
+            channels = 256 << stage
+    return nn.Sequential(*layers, nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(2048, 1000))
+
+
+def model_case(torch, name, batch, way):
+    """A training step on images that are there: forward, backward, SGD with momentum."""
+    torch.manual_seed(1)
+    model = network(torch, name)
+    x = torch.rand(batch, *((1, 28, 28) if name == "lenet" else (3, 224, 224)))
+    labels = torch.arange(batch) * 37 % (10 if name == "lenet" else 1000)
+    if way == "channels_last":
+        model, x = model.to(memory_format=torch.channels_last), x.to(memory_format=torch.channels_last)
+    loss_of = torch.nn.CrossEntropyLoss()
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.001, momentum=0.9)
+    loss_at = lambda: loss_of(model(x), labels)
+    if way == "compiled":
+        loss_at = torch.compile(loss_at)
+
+    def step():
+        optimizer.zero_grad(set_to_none=True)
+        loss = loss_at()
+        loss.backward()
+        optimizer.step()
+        return loss.item()
+
+    return step, lambda loss: not 0 < loss < 20
 
 
 def operation_case(numpy, name, side, long):
@@ -248,8 +304,9 @@ def main():
     name, case = sys.argv[1:3]
     cases = {"call": lambda *sizes: call_case(name, library, *sizes), "train": lambda *sizes: train_case(library, *sizes),
              "operation": lambda *sizes: operation_case(library, sys.argv[3], *sizes),
+             "model": lambda *sizes: model_case(library, sys.argv[3], *sizes),
              "chain": lambda *sizes: chain_case(name, library, sys.argv[3], *sizes), "network": lambda: network_case(library, sys.argv[3])}
-    sizes = [int(size) for size in sys.argv[4 if case in ("operation", "chain", "network") else 3:]]
+    sizes = [int(size) if size.isdigit() else size for size in sys.argv[4 if case in ("operation", "chain", "model", "network") else 3:]]
     try:
         library, description = load(name)
         step, wrong = cases[case](*sizes)
@@ -257,7 +314,7 @@ def main():
     except Exception as error:  # a missing library, or one too old for this
         say("no %s" % error)
         return
-    say("ok " + description + (", compiled" if case == "train" and sizes[-1] else ""))
+    say("ok " + description + (", compiled" if case == "train" and sizes[-1] else ", " + sizes[-1] if case == "model" else ""))
     request = struct.Struct("=iiq")
     while True:
         message = os.read(0, request.size)

@@ -31,6 +31,16 @@ void bench_add_libgomp(bench_row *row, int32_t threads) {
     add_libgomp(row, threads, "passive");
 }
 
+void bench_add_convolutions(bench_row *row, const char *model, int64_t batch, int64_t megabytes) {
+    char path[1024], name[BENCH_NAME], count[24], moved[24];
+    bench_sibling_path(path, "muster-bench-onednn");
+    snprintf(count, sizeof count, "%lld", (long long)batch);
+    snprintf(moved, sizeof moved, "%lld", (long long)megabytes);
+    snprintf(name, sizeof name, "the convolutions of %s alone", model);
+    bench_process *process = bench_process_open(name, (char *const[]){path, (char *)model, count, moved, NULL}, (const char *[]){NULL});
+    if (process) bench_add(row, BENCH_LIMIT, bench_process_description(process), process, bench_process_block, bench_process_close);
+}
+
 static bool have(const bench_row *row, const char *name) {
     for (int32_t i = 0; i < row->count; i++)
         if (strcmp(row->contenders[i].name, name) == 0) return true;

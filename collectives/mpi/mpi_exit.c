@@ -6,12 +6,16 @@
  *   a runtime is open, all exit       the same: nobody waits for this process
  *   a runtime is open, others do not  after a grace: says so, and aborts the launch
  *   other processes are lost          leaves without finalising
+ *   MPI_Finalize does not return      says so, and leaves: MPICH before 4.2 over UCX waits for a
+ *                                     process that is past its own waits, and makes no progress
  */
 #include "mpi/mpi_private.h"
 
 #include "clock_impl.h"
 #include "environment_impl.h"
 
+#include <signal.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/ioctl.h>
@@ -21,6 +25,8 @@
 
 enum { EXIT_WIRES = 64, EXIT_TAG = MST_WIRE_LANES * MST_WIRE_KINDS - 1 };
 static const int64_t exit_grace_ns = 2000000000, exit_notice_ns = 10000000000, exit_read_ns = 10000000000;
+/* All processes have come to it, so it takes milliseconds; more among many. */
+static const int64_t exit_finalise_ns = 10000000000, exit_finalise_each_ns = 1000000;
 
 static struct {
     pthread_mutex_t lock;
@@ -102,6 +108,40 @@ static void exit_abort(muster_wire *wire, int status) {
     _exit(status ? status : 1);
 }
 
+static struct {
+    _Atomic bool done;
+    int32_t process, processes;
+    int status;
+} finalising;
+
+/* Ends the process where MPI_Finalize hangs. */
+static void *exit_watch(void *unused) {
+    (void)unused;
+    const int64_t most = exit_finalise_ns + finalising.processes * exit_finalise_each_ns, end = mst_now_ns() + most;
+    while (!atomic_load(&finalising.done)) {
+        (void)nanosleep(&(struct timespec){.tv_nsec = 10000000}, NULL);
+        if (mst_now_ns() < end || atomic_load(&finalising.done)) continue;
+        fprintf(stderr, "muster: process %d: MPI_Finalize has not returned for %lld s, though all processes are in it: exits without it\n",
+                (int)finalising.process, (long long)(most / 1000000000));
+        _exit(finalising.status);
+    }
+    return NULL;
+}
+
+/* The program's signal handlers do not run in the thread that watches. */
+static void exit_begin_watch(const muster_wire_table *table, muster_wire *wire, int status) {
+    sigset_t all, before;
+    pthread_t thread;
+    finalising.process = table->rank(wire);
+    finalising.processes = table->size(wire);
+    finalising.status = status;
+    fflush(NULL); /* what _exit would lose */
+    sigfillset(&all);
+    if (pthread_sigmask(SIG_SETMASK, &all, &before)) return;
+    if (pthread_create(&thread, NULL, exit_watch, NULL) == 0) (void)pthread_detach(thread);
+    (void)pthread_sigmask(SIG_SETMASK, &before, NULL);
+}
+
 static void exit_run(int status, void *unused) {
     (void)unused;
     const muster_wire_table *table = at_exit.table;
@@ -117,8 +157,11 @@ static void exit_run(int status, void *unused) {
     if (!wire) return; /* the program's own MPI, and all is closed */
     if (!exit_wait(wire)) exit_abort(wire, status);
     if (!at_exit.ours) return;
+    exit_begin_watch(table, wire, status);
     if (!at_exit.count) table->close(at_exit.all);
-    if (table->finalise() == MUSTER_WIRE_OK) return;
+    const int32_t result = table->finalise();
+    atomic_store(&finalising.done, true);
+    if (result == MUSTER_WIRE_OK) return;
     char text[256];
     table->error(text, sizeof text);
     fprintf(stderr, "muster: %s\n", text);

@@ -104,6 +104,25 @@ static mst_progress finish_send(mst_arrival *a, int32_t step) {
     return done ? MST_PROGRESS_DONE : MST_PROGRESS_RUNNING;
 }
 
+/* Must the sender of so many bytes wait until they have been taken? What other messages of the last
+ * arrival and of this one hold went to other members. */
+static bool waits_for_receiver(const mst_arrival *a, int64_t bytes) {
+    const mst_wire *wire = a->channel.wire;
+    if (!a->used) return true;
+    if (!a->input.matched) return false;
+    if (a->ended < 2 || atomic_load_explicit(&wire->collectives, memory_order_relaxed) != a->taken.collectives) return true;
+    const int64_t others =
+        atomic_load_explicit(&wire->sent_bytes, memory_order_relaxed) - a->taken.bytes - a->last.arrival_bytes - a->now.arrival_bytes;
+    return others + 2 * bytes > MST_ARRIVAL_IN_FLIGHT;
+}
+
+static void note_sent(mst_arrival *a, int64_t bytes) {
+    const mst_wire *wire = a->channel.wire;
+    a->now = (mst_arrival_sent){.bytes = atomic_load_explicit(&wire->sent_bytes, memory_order_relaxed),
+                                .collectives = atomic_load_explicit(&wire->collectives, memory_order_relaxed),
+                                .arrival_bytes = a->now.arrival_bytes + bytes};
+}
+
 static mst_progress send(mst_arrival *a, int32_t step) {
     const mst_channel *c = &a->channel;
     mst_progress progress = finish_send(a, step);
@@ -118,8 +137,10 @@ static mst_progress send(mst_arrival *a, int32_t step) {
         bytes += payload_of(a, step);
     }
     const int32_t result = mst_wire_send(c->wire, a->sent[step], bytes, mst_channel_process(c, member_below(a, step)),
-                                         mst_channel_tag(c, MST_KIND_ARRIVAL), a->matched, &a->sends[step]);
-    return result == MUSTER_WIRE_OK ? MST_PROGRESS_DONE : mst_channel_failed(c, result, "an arrival sends");
+                                         mst_channel_tag(c, MST_KIND_ARRIVAL), waits_for_receiver(a, bytes), &a->sends[step]);
+    if (result != MUSTER_WIRE_OK) return mst_channel_failed(c, result, "an arrival sends");
+    note_sent(a, bytes);
+    return MST_PROGRESS_DONE;
 }
 
 /* A message of this arrival: 0; of an earlier one: negative; of a later one: positive. */
@@ -216,6 +237,11 @@ mst_progress mst_arrival_progress(mst_arrival *a) {
     }
     if (all != MST_PROGRESS_DONE) return all;
     a->used = true;
+    a->taken = a->last;
+    a->last = a->now;
+    a->now.arrival_bytes = 0;
+    a->in_progress = false;
+    if (a->ended < 2) a->ended++;
     return a->listens ? mst_arrival_listen(a) : all;
 }
 
@@ -257,7 +283,9 @@ muster_status mst_arrival_open(mst_arrival *a, const mst_channel *channel, int32
 void mst_arrival_begin(mst_arrival *a, const mst_arrival_input *input) {
     const int32_t rank = a->channel.rank, shape = shape_of(input);
     a->input = *input;
-    a->matched = input->matched || !a->used;
+    if (a->in_progress) a->ended = 0; /* it was given up */
+    a->in_progress = true;
+    a->now.arrival_bytes = 0;
     a->step = a->posted = a->sent_steps = 0;
     a->header = (mst_arrival_header){.epoch = input->epoch,
                                      .sequence = input->sequence,

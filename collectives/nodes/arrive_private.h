@@ -54,18 +54,36 @@ typedef struct mst_arrival_input {
     int32_t payload_bytes;
     bool carry;
     uint32_t carried;
-    /* The arrival ends only when the receivers have taken what this member has sent, and so leaves
-     * nothing behind that needs another call of the wire. The first one of a channel is always so.
-     * Not needed where another arrival or data follow before this process turns to other work. */
+    /* What this member has sent must travel without another call of the wire, because the process
+     * may turn to other work. So the arrival ends only when the receivers have taken it, unless
+     * little is on its way to them (MST_ARRIVAL_IN_FLIGHT). The first one of a channel always ends
+     * so. Not needed where another arrival or data follow first. */
     bool matched;
 } mst_arrival_input;
+
+/* An MPI hands a message to the network at once where there is room for it. TCP takes at least
+ * 16 KiB that have not arrived yet (Linux: net.ipv4.tcp_wmem). */
+enum { MST_ARRIVAL_IN_FLIGHT = 16 * 1024 };
+
+/* What this member had sent on the wire, to anybody and on all channels, at the last send of an
+ * arrival. */
+typedef struct mst_arrival_sent {
+    int64_t bytes, collectives;
+    int64_t arrival_bytes; /* the bytes of this arrival's messages */
+} mst_arrival_sent;
 
 typedef struct mst_arrival {
     mst_machine machine; /* first */
     mst_channel channel;
     int32_t capacity, steps;
-    bool matched, used; /* of the one in progress; an arrival of this channel has ended well */
-    bool listens;       /* between arrivals, too */
+    bool used; /* an arrival of this channel has ended well */
+    /* Of the one in progress, of the last one, and of the one before it, whose messages have been
+     * taken: all members have entered the last one. ended: how many have ended well since one was
+     * given up, at most 2. */
+    mst_arrival_sent now, last, taken;
+    int32_t ended;
+    bool in_progress; /* begun, and not ended well */
+    bool listens;     /* between arrivals, too */
     /* The arrival in progress. */
     int32_t step;       /* whose message is needed next; == steps: all have been taken */
     int32_t posted;     /* receives of steps below are posted, or their messages are there */

@@ -2,7 +2,7 @@
 #include "nodes_apply_private.h"
 
 static int64_t spread_step(const mst_nodes_apply *a) {
-    const int64_t line = MST_CACHE_LINE / a->element, step = MST_NODES_AREA_BYTES / a->element / a->view.size;
+    const int64_t line = MST_CACHE_LINE / a->element, step = mst_nodes_area_bytes(a->state->span) / a->element / a->view.size;
     return step >= line ? step / line * line : step > 0 ? step : 1;
 }
 

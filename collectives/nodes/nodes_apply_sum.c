@@ -6,7 +6,7 @@
 static int64_t sum_step(const mst_nodes_apply *a) {
     const mst_rank_span *span = a->state->span;
     const int64_t got = (int64_t)span->processes * span->most, parts = span->size > got ? span->size : got;
-    const int64_t line = MST_CACHE_LINE / a->travel_element, step = MST_NODES_AREA_BYTES / a->travel_element / parts;
+    const int64_t line = MST_CACHE_LINE / a->travel_element, step = mst_nodes_area_bytes(span) / a->travel_element / parts;
     return step >= line ? step / line * line : step > 0 ? step : 1;
 }
 

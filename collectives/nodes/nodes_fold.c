@@ -15,13 +15,15 @@ typedef struct fold {
     int64_t first, last;                    /* of the round: [first, last) of the vector */
 } fold;
 
-static int64_t round_elements(muster_dtype travel) { return MST_NODES_AREA_BYTES / muster_dtype_size(travel); }
+static int64_t round_elements(const mst_batch *batch, muster_dtype travel) {
+    return mst_nodes_area_bytes(batch->communicator->span) / muster_dtype_size(travel);
+}
 
 static fold fold_of(const mst_batch *batch, const mst_view *view, int64_t round) {
     const mst_request *here = mst_view_own(view);
     fold f = {.batch = batch, .view = view, .here = here, .compute = mst_dtype_compute(here->dtype), .count = mst_nodes_vector(here)};
     f.travel = mst_nodes_travelling(batch->communicator, here);
-    const int64_t step = round_elements(f.travel);
+    const int64_t step = round_elements(batch, f.travel);
     f.op = mst_nodes_op(here);
     f.scale = f.op == MUSTER_AVG ? mst_nodes_own_scale(batch, view) : 1;
     f.element = muster_dtype_size(here->dtype);
@@ -246,6 +248,6 @@ void mst_nodes_fold_drain(const mst_batch *batch, const mst_view *view, int64_t 
 
 mst_nodes_plan mst_nodes_fold_plan(const mst_batch *batch, const mst_view *view) {
     const mst_request *here = mst_view_own(view);
-    const int64_t step = round_elements(mst_nodes_travelling(batch->communicator, here)), count = mst_nodes_vector(here);
+    const int64_t step = round_elements(batch, mst_nodes_travelling(batch->communicator, here)), count = mst_nodes_vector(here);
     return (mst_nodes_plan){.rounds = count / step + (count % step != 0), .fill = fold_fill, .move = fold_move, .drain = fold_drain};
 }

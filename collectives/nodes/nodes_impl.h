@@ -30,7 +30,8 @@ typedef struct mst_nodes {
 static inline int32_t mst_nodes_total(const mst_nodes *nodes) { return nodes->first[nodes->processes]; }
 /* Between processes of one host a message is in the receiver's memory when MPI calls a send of it
  * done. On a network MPI may only have queued it, and it travels no sooner than the sender calls
- * MPI again: there what a body may follow is sent by send_matched. */
+ * MPI again: there what a body may follow is sent by send_matched, unless little is on its way
+ * (arrive_private.h). */
 static inline bool mst_nodes_one_host(const mst_nodes *nodes) { return nodes->hosts == 1; }
 static inline int32_t mst_nodes_first(const mst_nodes *nodes) { return nodes->first[nodes->process]; }
 /* The process that has the rank. */

@@ -209,10 +209,10 @@ static ranks ranks_of(mst_nodes_state *state, const mst_batch *batch, const mst_
 muster_status mst_nodes_ranks_run(mst_nodes_state *state, const mst_batch *batch, const mst_view *view) {
     ranks k = ranks_of(state, batch, view);
     const int64_t vectors = ranks_all_vectors(&k), bytes = (vectors > 1 ? vectors : 1) * k.travel_element;
-    const int64_t wide = bytes > k.back_element ? bytes : k.back_element, most = MST_NODES_AREA_BYTES / wide;
+    const int64_t wide = bytes > k.back_element ? bytes : k.back_element, most = mst_nodes_area_bytes(state->span) / wide;
     if (most == 0)
         return mst_error(MUSTER_UNSUPPORTED, "%s: expected at most %lld shards of all ranks with the algorithm \"%s\", received %lld",
-                         batch->function, (long long)(MST_NODES_AREA_BYTES / k.travel_element), k.flat ? "flat" : "naive",
+                         batch->function, (long long)(mst_nodes_area_bytes(state->span) / k.travel_element), k.flat ? "flat" : "naive",
                          (long long)vectors);
     for (; k.first < k.count; k.first = k.last) {
         k.last = k.count - k.first < most ? k.count : k.first + most;

@@ -16,7 +16,7 @@ static scatter scatter_of(const mst_batch *batch, const mst_view *view) {
         .view = view, .span = batch->communicator->span, .dtype = here->dtype, .travel = mst_nodes_travelling(batch->communicator, here)};
     s.element = muster_dtype_size(s.dtype);
     s.travel_element = muster_dtype_size(s.travel);
-    const int64_t line = MST_CACHE_LINE / s.travel_element, most = MST_NODES_AREA_BYTES / s.travel_element / s.span->processes;
+    const int64_t line = MST_CACHE_LINE / s.travel_element, most = mst_nodes_area_bytes(s.span) / s.travel_element / s.span->processes;
     s.step = most >= line ? most / line * line : 1;
     return s;
 }

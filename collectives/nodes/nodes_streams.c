@@ -153,7 +153,9 @@ muster_status mst_nodes_measure(mst_nodes_state *state, const mst_batch *batch) 
     return MUSTER_OK;
 }
 
-static int64_t chunk_limit(const mst_rank_span *span) { return MST_NODES_AREA_BYTES / span->processes / MST_CACHE_LINE * MST_CACHE_LINE; }
+static int64_t chunk_limit(const mst_rank_span *span) {
+    return mst_nodes_area_bytes(span) / span->processes / MST_CACHE_LINE * MST_CACHE_LINE;
+}
 
 /* The bytes of a stream of `length` that travel in a round. */
 static int64_t chunk_bytes(const mst_rank_span *span, int64_t length, int64_t round) {

@@ -23,7 +23,7 @@ muster_status mst_nodes_grow(mst_nodes_memory *memory, int64_t bytes) {
 /* Two areas and two arrays of counts for each buffer. */
 muster_status mst_nodes_open_buffers(mst_nodes_state *state) {
     const int64_t arrays = (state->span->processes * (int64_t)sizeof(int64_t) + 63) / 64 * 64;
-    const int64_t each = 2 * (int64_t)MST_NODES_AREA_BYTES + 2 * arrays;
+    const int64_t area = mst_nodes_area_bytes(state->span), each = 2 * area + 2 * arrays;
     if (state->block) return MUSTER_OK;
     if (!state->prepared) MUSTER_TRY(mst_schedule_prepare(&state->schedule, &state->moves, 0, 0));
     state->prepared = true;
@@ -34,9 +34,9 @@ muster_status mst_nodes_open_buffers(mst_nodes_state *state) {
     state->block_bytes = each * MST_NODES_BUFFERS;
     for (int32_t i = 0; i < MST_NODES_BUFFERS; i++, next += each) {
         state->buffers[i].from = next;
-        state->buffers[i].to = next + MST_NODES_AREA_BYTES;
-        state->buffers[i].bytes = (int64_t *)(next + 2 * MST_NODES_AREA_BYTES);
-        state->buffers[i].send_bytes = (int64_t *)(next + 2 * MST_NODES_AREA_BYTES + arrays);
+        state->buffers[i].to = next + area;
+        state->buffers[i].bytes = (int64_t *)(next + 2 * area);
+        state->buffers[i].send_bytes = (int64_t *)(next + 2 * area + arrays);
     }
     return MUSTER_OK;
 }

@@ -177,6 +177,21 @@ typedef struct muster_graph_options {
      * old ones: set all of them again. Refused with clip_norm of muster_rule_options, whose norm
      * needs all gradients before the first update. */
     int32_t eager_updates;
+    /* 1: every value lies in row-major order, also those between convolutions, which otherwise lie
+     * with their channels last where all devices are CPU cores. For tests: the results are the same
+     * but for rounding. */
+    int32_t plain_layout;
+    /* Bytes that the intermediate values of a call may take on each device
+     * (muster_graph_function_memory); 0: as many as they need. Where they would take more, values
+     * that are cheap to make are given up after a use and computed again before the next, as many
+     * as it needs to stay below: those of operations by elements, among them activations and the
+     * application of normalisations, and of dropout and random numbers, which are drawn again from
+     * their counter. Never convolutions, products, attention, reductions, such as the statistics
+     * of a normalisation, nor what devices exchange. The results are the same bits. A limit that
+     * cannot be reached is no error: the call takes what it needs, and the log says once how much
+     * that is. Each device decides by the shapes of its own part of the rows. Has no effect with
+     * unshared_memory. Errors: INVALID_ARGUMENT (a number below 0). */
+    int64_t memory_limit;
 } muster_graph_options;
 MUSTER_API void muster_graph_options_init_sized(muster_graph_options *options, size_t size);
 static inline void muster_graph_options_init(muster_graph_options *options) { muster_graph_options_init_sized(options, sizeof *options); }
@@ -248,6 +263,37 @@ MUSTER_API muster_status muster_graph_dump(muster_graph *graph, const char *path
  * INVALID_ARGUMENT (a function with another body), BAD_STATE (a closed runtime). Threads: any. */
 MUSTER_API MUSTER_NODISCARD muster_status muster_graph_dump_function(muster_function *function, const char *path,
                                                                      muster_dump_format format);
+
+/* ---- memory ---- */
+
+/* The memory that a device needs for the calls of a compiled graph, besides its inputs, outputs and
+ * variables, in bytes. A result struct: the rules are in muster/status.h. */
+typedef struct muster_graph_memory {
+    size_t struct_size; /* set by muster_graph_memory_init */
+    /* The block that holds all intermediate values of the latest call; 0: the device has taken part
+     * in none. With micro_batches also those of a micro-batch. */
+    int64_t block_bytes;
+    /* The largest such block of all calls so far. A device keeps the memory of its largest call
+     * until muster_runtime_close, and all functions use the same. */
+    int64_t largest_bytes;
+    /* What block_bytes would be without memory_limit of muster_graph_options. */
+    int64_t unlimited_bytes;
+    /* What steps took beside the block while they ran, the most at once: workspaces of oneDNN,
+     * panels of columns of convolutions, copies of operands in another dtype. */
+    int64_t workspace_bytes;
+    /* So many steps of the latest call computed values again, because of memory_limit. */
+    int32_t repeated_steps;
+    int32_t reserved; /* 0 */
+} muster_graph_memory;
+static inline void muster_graph_memory_init(muster_graph_memory *memory) {
+    if (memory) memory->struct_size = sizeof *memory;
+}
+/* *memory = what the function that muster_graph_compile gave needs on the device of this rank.
+ * Waits for running calls. Errors: INVALID_ARGUMENT (NULL, a function with another body,
+ * struct_size), OUT_OF_RANGE (no rank), UNSUPPORTED (the rank of another process), BAD_STATE (a
+ * closed runtime). Threads: any. */
+MUSTER_API MUSTER_NODISCARD muster_status muster_graph_function_memory(muster_function *function, int32_t rank,
+                                                                       muster_graph_memory *memory);
 
 /* ---- expressions ---- */
 

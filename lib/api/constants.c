@@ -196,6 +196,7 @@ static const constant constants[] = {
     CONSTANT(MUSTER_DUMP_TEXT),
     CONSTANT(MUSTER_DUMP_DOT),
     SIZE(muster_graph_options),
+    SIZE(muster_graph_memory),
     SIZE(muster_gradient_check_options),
     SIZE(muster_attribute),
     /* operator.h */

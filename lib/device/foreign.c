@@ -53,6 +53,7 @@ static void list_sonames(const mst_foreign_library *library, char *text, size_t 
  * messages. */
 static void *open_one(const char *folder, const char *soname, char reason[MST_FOREIGN_REASON]) {
     char path[4096];
+    if (soname[0] == '/') folder = NULL;
     int length = folder ? snprintf(path, sizeof path, "%s/%s", folder, soname) : snprintf(path, sizeof path, "%s", soname);
     if (length >= (int)sizeof path) return NULL;
     void *handle = dlopen(path, RTLD_LOCAL | RTLD_NOW);

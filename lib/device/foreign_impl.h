@@ -7,8 +7,9 @@
  *     #define MST_FOREIGN_STRUCT mst_x_api
  *
  * A library is opened by its versioned soname. If MUSTER_CUDA_LIBRARIES names a folder, the library
- * is opened from that folder only. The tests put simulated libraries there, which export the int
- * `muster_simulated`. A process uses simulated libraries or real ones, never both. */
+ * is opened from that folder only, unless its name is an absolute path. The tests put simulated
+ * libraries there, which export the int `muster_simulated`. A process uses simulated libraries or
+ * real ones, never both. */
 #ifndef MST_FOREIGN_IMPL_H
 #define MST_FOREIGN_IMPL_H
 

@@ -48,7 +48,7 @@ static uint64_t signature_of(const mst_graph *graph, const mst_graph_program *pr
     uint64_t hash = add_text(MST_HASH_START, graph->name);
     if (!program) return hash;
     hash = mst_hash_number(mst_hash_number(mst_hash_number(hash, program->checked), program->eager), program->distributed);
-    hash = mst_hash_number(hash, program->pass ? program->pass->count : -1);
+    hash = mst_hash_number(mst_hash_number(hash, program->memory_limit), program->pass ? program->pass->count : -1);
     for (int32_t b = 0; program->pass && b < program->pass->bucket_count; b++) hash = mst_hash_number(hash, program->pass->bucket_ends[b]);
     for (int32_t c = 0; program->pass && c < program->pass->clip_count; c++)
         hash = mst_hash_bytes(hash, &program->pass->norms[c], sizeof program->pass->norms[c]);

@@ -168,6 +168,7 @@ static muster_status program_fill(mst_graph_program *program, const muster_graph
     program->overlaps = program->pass && options->bucket_bytes >= 0 && mst_communicator_begins(graph->runtime->communicator->global);
     program->eager = program->pass && options->eager_updates;
     MUSTER_TRY(mst_graph_program_order(program));
+    if (!options->plain_layout) MUSTER_TRY(mst_graph_program_layout(program));
     MUSTER_TRY(mst_pass_arrange(program, options->bucket_bytes));
     MUSTER_TRY(mst_compile_check_sizes(program));
     MUSTER_TRY(mst_compile_check_places(program, options->meaning));
@@ -190,6 +191,7 @@ static muster_status program_make(mst_graph *graph, muster_graph_options *option
     *program = (mst_graph_program){.graph = graph,
                                    .checked = options->check_memory != 0,
                                    .unshared = options->unshared_memory != 0,
+                                   .memory_limit = options->memory_limit,
                                    .timed = options->step_times != 0,
                                    .observed = options->step_times != 0};
     const muster_status status = program_fill(program, options);

@@ -111,6 +111,9 @@ muster_status mst_compile_check_graph(const mst_graph *graph, const muster_graph
         return mst_error(MUSTER_INVALID_ARGUMENT, "%s: graph \"%s\": expected an output or an update, received none", where, graph->name);
     if (options->rows < 0)
         return mst_error(MUSTER_INVALID_ARGUMENT, "%s: options: rows: expected 0 or more, received %lld", where, (long long)options->rows);
+    if (options->memory_limit < 0)
+        return mst_error(MUSTER_INVALID_ARGUMENT, "%s: options: memory_limit: expected 0 or more bytes, received %lld", where,
+                         (long long)options->memory_limit);
     MUSTER_TRY(check_micro_batches(graph, options));
     MUSTER_TRY(check_eager(graph, options));
     MUSTER_TRY(check_splits(graph, options));

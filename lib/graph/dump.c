@@ -50,6 +50,9 @@ static void put_head(const mst_dump *d, int32_t count) {
         fprintf(d->file, ", %d groups", (int)(d->program->group_count + (d->program->loop ? d->program->loop->program->group_count : 0)));
     if (d->instance) {
         fprintf(d->file, ", %d steps, a block of %lld bytes", (int)d->instance->step_count, (long long)d->instance->arena_bytes);
+        if (d->instance->repeated_steps)
+            fprintf(d->file, " in place of %lld, %d of the steps compute values again", (long long)d->instance->unlimited_bytes,
+                    (int)d->instance->repeated_steps);
         for (int32_t s = 0; s < d->graph->size_count; s++)
             if (d->instance->sizes[s] >= 0) fprintf(d->file, ", %s = %lld", d->graph->size_names[s], (long long)d->instance->sizes[s]);
         put_micro_batches(d);
@@ -140,13 +143,25 @@ static void find_used(mst_dump *d) {
     }
 }
 
+/* Some results of a step, made again, or later than its others. */
+static void find_again(mst_dump *d, int32_t s) {
+    const mst_graph_program_step *step = &d->instance->steps[s];
+    for (int32_t r = 0; r < step->out_count; r++) {
+        if (step->out[r]->dtype == MUSTER_DTYPE_NONE) continue;
+        const muster_expr *node = step->group ? step->group->members[step->group->results[r]] : step->node;
+        const int32_t at = d->program->position[node->id];
+        *(d->steps[at] < 0 ? &d->steps[at] : &d->again[at]) = s;
+    }
+}
+
 /* Which step computes each value, and where it lies. */
 static void find_steps(mst_dump *d) {
     const mst_instance *instance = d->instance;
-    for (int32_t at = 0; at < d->program->count; at++) d->steps[at] = d->bases[at] = -1;
+    for (int32_t at = 0; at < d->program->count; at++) d->steps[at] = d->again[at] = d->bases[at] = -1;
     for (int32_t s = 0; s < instance->step_count; s++) {
         const mst_graph_program_step *step = &instance->steps[s];
-        if (step->copy_from >= 0) continue;
+        if (step->again) find_again(d, s);
+        if (step->copy_from >= 0 || step->again) continue;
         for (int32_t at = 0; step->loop && at < d->program->count; at++)
             if (mst_program_phase(d->program, d->program->order[at]) == MST_PHASE_LOOP) d->steps[at] = s;
         if (step->loop) continue;
@@ -167,9 +182,10 @@ static muster_status dump_write(mst_dump *d, const char *where, const char *path
     const size_t nodes = (size_t)d->graph->node_count + 1;
     d->used = mst_alloc(nodes);
     d->steps = d->instance ? mst_alloc(nodes * sizeof *d->steps) : NULL;
+    d->again = mst_alloc(nodes * sizeof *d->again);
     d->bases = mst_alloc(nodes * sizeof *d->bases);
     d->offsets = mst_alloc(nodes * sizeof *d->offsets);
-    muster_status status = d->used && d->bases && d->offsets && (d->steps || !d->instance)
+    muster_status status = d->used && d->again && d->bases && d->offsets && (d->steps || !d->instance)
                                ? MUSTER_OK
                                : mst_out_of_memory(where, (int64_t)(nodes * sizeof *d->offsets));
     if (status == MUSTER_OK && !(d->file = fopen(path, "we")))
@@ -185,6 +201,7 @@ static muster_status dump_write(mst_dump *d, const char *where, const char *path
     }
     mst_free(d->used);
     mst_free(d->steps);
+    mst_free(d->again);
     mst_free(d->bases);
     mst_free(d->offsets);
     return status;

@@ -191,6 +191,7 @@ static void put_step(const mst_dump *d, const muster_expr *node) {
         fprintf(d->file, "step %d", (int)step);
     else
         fputs(d->bases[at] == MST_BASE_NONE ? "not computed" : "view", d->file);
+    if (d->again[at] >= 0) fprintf(d->file, ", again in step %d", (int)d->again[at]);
     if (step >= 0 && d->instance->steps[step].group && d->bases[at] == MST_BASE_NONE) fputs(", in the group only", d->file);
     put_memory(d, at);
     put_time(d, step);

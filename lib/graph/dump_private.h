@@ -14,6 +14,7 @@ typedef struct mst_dump {
     bool dot;
     bool *used;       /* by id */
     int32_t *steps;   /* by position: the step that computes it, -1: none; NULL without an instance */
+    int32_t *again;   /* by position: the step that computes it again, or -1 */
     int32_t *bases;   /* by position: the base that holds it, or MST_BASE_NONE */
     int64_t *offsets; /* by position: from the base, in bytes */
 } mst_dump;

@@ -277,6 +277,9 @@ enum {
     MST_OPERATOR_BY_SHARD = 16,
     /* It is about the rows that each device has: the result is always cut along axis 0. */
     MST_OPERATOR_OWN_ROWS = 32,
+    /* As cheap as what is computed element by element: the result may be given up and computed
+     * again (recompute/recompute_private.h). */
+    MST_OPERATOR_CHEAP = 64,
 };
 
 struct mst_operator {

@@ -42,7 +42,7 @@ static int64_t value_offset(const mst_making *m, int32_t at) {
 /* Sorted by base, by counting. */
 static void places_make(mst_making *m) {
     mst_instance *instance = m->instance;
-    const int32_t bases = m->program->base_count, values = mst_value_count(m->program);
+    const int32_t bases = m->program->base_count, values = m->value_count;
     int32_t *first = instance->first_place;
     for (int32_t at = 0; at < values; at++)
         if (m->plan.values[at].base != MST_BASE_NONE) first[m->plan.values[at].base + 1]++;
@@ -64,7 +64,8 @@ static void places_make(mst_making *m) {
 static bool instance_memory(mst_making *m) {
     const mst_graph_program *p = m->program;
     mst_arena *memory = &m->instance->memory;
-    const size_t values = (size_t)mst_value_count(p), bases = (size_t)p->base_count;
+    /* with a limit each value may be made again */
+    const size_t values = (size_t)mst_value_count(p) * (m->limit ? 2 : 1), bases = (size_t)p->base_count;
     int64_t *row_edges = NULL;
     if (p->distributed) {
         const mst_sharing *sharing = m->sharing;
@@ -134,6 +135,14 @@ static muster_status values_make(mst_making *m, const muster_tensor *given) {
     return looped ? MUSTER_OK : mst_loop_add(m);
 }
 
+void mst_scalars_stay(mst_making *m) {
+    const mst_graph_program *p = m->program;
+    for (int32_t i = 0; i < p->graph->scalars.count; i++) {
+        const int32_t buffer = m->plan.values[p->position[p->graph->scalars.items[i].node->id]].buffer;
+        if (buffer >= 0) m->plan.buffers[buffer].last = m->instance->step_count;
+    }
+}
+
 static muster_status instance_fill(mst_making *m, const muster_tensor *given) {
     const mst_graph_program *p = m->program;
     mst_instance *instance = m->instance;
@@ -148,11 +157,9 @@ static muster_status instance_fill(mst_making *m, const muster_tensor *given) {
     find_needed(m);
     MUSTER_TRY(values_make(m, given));
     MUSTER_TRY(mst_targets_make(m));
-    for (int32_t i = 0; i < p->graph->scalars.count; i++) { /* until the end */
-        const int32_t buffer = m->plan.values[p->position[p->graph->scalars.items[i].node->id]].buffer;
-        if (buffer >= 0) m->plan.buffers[buffer].last = instance->step_count;
-    }
+    mst_scalars_stay(m);
     MUSTER_TRY(mst_plan_memory(&m->plan));
+    if (m->limit) MUSTER_TRY(mst_recompute(m));
     places_make(m);
     for (int32_t s = 0; s < instance->step_count; s++) {
         mst_graph_program_step *step = &instance->steps[s];
@@ -163,9 +170,17 @@ static muster_status instance_fill(mst_making *m, const muster_tensor *given) {
     return mst_pass_prepare(p, m->rank, instance);
 }
 
+/* The memory of a micro-batch, or 0. */
+static int64_t loop_bytes(const mst_instance *instance) {
+    for (int32_t s = 0; s < instance->step_count; s++)
+        if (instance->steps[s].loop) return mst_loop_block_bytes(instance->steps[s].loop);
+    return 0;
+}
+
 static muster_status instance_make(mst_making *m, const muster_tensor *given, mst_instance **instance) {
     m->instance = mst_alloc(sizeof(mst_instance));
     if (!m->instance) return mst_making_failed();
+    m->value_count = mst_value_count(m->program);
     m->plan.program = m->program;
     m->plan.instance = m->instance;
     const muster_status status = instance_memory(m) ? instance_fill(m, given) : mst_making_failed();
@@ -183,14 +198,31 @@ static muster_status instance_make(mst_making *m, const muster_tensor *given, ms
 
 muster_status mst_instance_make(const mst_graph_program *program, int32_t rank, const muster_tensor *given, const muster_tensor *out,
                                 const muster_tensor *updates, mst_instance **instance) {
-    mst_making m = {.program = program, .rank = rank, .out = out, .updates = updates, .sharing = &program->ranks[rank].sharing};
-    return instance_make(&m, given, instance);
+    mst_making m = {.program = program,
+                    .rank = rank,
+                    .out = out,
+                    .updates = updates,
+                    .sharing = &program->ranks[rank].sharing,
+                    .limit = program->memory_limit};
+    mst_instance *unlimited;
+    MUSTER_TRY(instance_make(&m, given, instance));
+    unlimited = *instance;
+    const int64_t block = loop_bytes(unlimited), over = unlimited->arena_bytes - program->memory_limit;
+    if (!program->memory_limit || !block || over <= 0) return MUSTER_OK;
+    mst_making less = m;
+    less.loop_limit = block > over ? block - over : 1;
+    less.until = NULL;
+    less.plan = (mst_plan){0};
+    MUSTER_TRY(instance_make(&less, given, instance));
+    (*instance)->unlimited_bytes = unlimited->unlimited_bytes;
+    mst_instance_free(unlimited);
+    return MUSTER_OK;
 }
 
 muster_status mst_instance_make_loop(const mst_graph_program *program, int32_t rank, const mst_sharing *sharing,
-                                     const int64_t sizes[MST_SIZES], const muster_tensor *given, const muster_tensor *out,
+                                     const int64_t sizes[MST_SIZES], int64_t limit, const muster_tensor *given, const muster_tensor *out,
                                      mst_instance **instance) {
-    mst_making m = {.program = program, .rank = rank, .out = out, .sharing = sharing, .sizes = sizes};
+    mst_making m = {.program = program, .rank = rank, .out = out, .sharing = sharing, .sizes = sizes, .limit = limit};
     return instance_make(&m, given, instance);
 }
 

@@ -11,6 +11,9 @@ typedef struct mst_making {
     const muster_tensor *out, *updates;
     const mst_sharing *sharing; /* of a distributed program */
     const int64_t *sizes;       /* of a loop; NULL: the inputs' shapes say them */
+    int64_t limit, loop_limit;  /* of the block, and of that of a micro-batch, in bytes; 0: none */
+    int32_t value_count;        /* of the plan, with those that are made again */
+    int32_t *until;             /* by step: behind it, no worker reads what the step reads to make its values again; NULL: it is the step */
     uint8_t *needed;            /* by position: 0, or MST_USED, which an operation of another step makes MST_USED_OUTSIDE */
     bool *leaves; /* by position, of a program with a loop: all rows of the value are needed behind the loop, or are an output */
     mst_plan plan;
@@ -25,6 +28,12 @@ muster_status mst_making_failed(void);
 static inline int32_t mst_value_count(const mst_graph_program *p) {
     return p->count + p->output_count + p->update_count + (p->loop != NULL);
 }
+
+/* instance.c. The numbers that the rules of a pass need stay until the end. */
+void mst_scalars_stay(mst_making *m);
+/* recompute/recompute.c. The plan is that of all steps: if it needs more than the limit, steps that
+ * make values again are added, and memory is planned anew. Errors: OUT_OF_MEMORY, OVERFLOW. */
+muster_status mst_recompute(mst_making *m);
 
 /* instance_sizes.c. The shape of a tensor as text. by_rows: axis 0 has the worker's part of the
  * rows of a call; the text has all of them, as the caller knows the tensor. */
@@ -54,5 +63,8 @@ muster_status mst_loop_add(mst_making *m);
 muster_status mst_combined_add(mst_making *m, int32_t at);
 /* The scratch memory that steps of the loop may take. */
 int64_t mst_loop_scratch_bytes(const struct mst_loop_run *run);
+/* The memory of a micro-batch, and how many of its steps make values again. */
+int64_t mst_loop_block_bytes(const struct mst_loop_run *run);
+int32_t mst_loop_repeated_steps(const struct mst_loop_run *run);
 
 #endif

@@ -124,7 +124,10 @@ muster_status mst_instance_shape(const mst_making *m, const muster_expr *node, m
         fits = fits && tensor->shape[d] >= 0 && mst_multiply(elements, tensor->shape[d] > 0 ? tensor->shape[d] : 1, &elements);
     }
     if (shards && node->distribution.kind == MST_PARTIAL) fits = fits && shape_by_shard(tensor, shards, &elements);
-    if (fits && elements <= INT64_MAX / 16) return MUSTER_OK;
+    if (fits && elements <= INT64_MAX / 16) {
+        mst_layout_set(m->program, node, tensor);
+        return MUSTER_OK;
+    }
     char text[MST_NODE_TEXT];
     return mst_error(MUSTER_OVERFLOW, "a value of shape %s has more elements than 64 bits count",
                      mst_type_text(m->program->graph, type, text));

@@ -148,11 +148,20 @@ static muster_status target_check(const mst_making *m, const mst_graph_port *por
                      mst_shape_print(m, value, by_rows, expected), mst_shape_print(m, target, by_rows, received));
 }
 
+/* Without gaps and in row-major order, or, of a loop, as the value around it lies. */
+static bool lies_alike(const mst_making *m, int32_t at, const muster_tensor *target) {
+    const muster_tensor *value = &m->instance->tensors[at];
+    if (muster_tensor_is_contiguous(*value)) return muster_tensor_is_contiguous(*target);
+    bool alike = m->program->channels_last && m->program->channels_last[m->program->order[at]->id];
+    for (int32_t d = 0; alike && d < value->ndim; d++) alike = value->strides[d] == target->strides[d];
+    return alike;
+}
+
 /* The value is written where it belongs at once, or copied there by a last step. */
 static muster_status target_add(mst_making *m, const mst_graph_port *port, const muster_tensor *target, int32_t base, int32_t extra) {
     const int32_t at = m->program->position[port->node->id];
     mst_plan_value *value = &m->plan.values[at];
-    if (value->base == MST_BASE_ARENA && muster_tensor_is_contiguous(*target) && muster_tensor_is_contiguous(m->instance->tensors[at]) &&
+    if (value->base == MST_BASE_ARENA && lies_alike(m, at, target) &&
         (!port->node->op->view || mst_program_phase(m->program, port->node) == MST_PHASE_LOOP)) {
         m->plan.buffers[value->buffer].bytes = 0;
         const int32_t buffer = value->buffer;

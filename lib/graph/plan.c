@@ -103,7 +103,9 @@ static int32_t find_in_place(const mst_plan *plan, int32_t step, const muster_te
 static muster_status place_result(mst_plan *plan, block *b, int32_t step, const muster_tensor *result, bool may_reuse) {
     const int32_t buffer = buffer_of(plan, result);
     if (buffer < 0) return MUSTER_OK;
-    const int32_t root = may_reuse ? find_in_place(plan, step, result) : -1;
+    /* of two results that nothing needs, both would take over the same operand */
+    const bool is_needed = plan->buffers[buffer].last > step;
+    const int32_t root = may_reuse && is_needed ? find_in_place(plan, step, result) : -1;
     if (root >= 0) {
         plan->buffers[buffer].shared = root;
         if (plan->buffers[root].last < plan->buffers[buffer].last) plan->buffers[root].last = plan->buffers[buffer].last;

@@ -17,6 +17,8 @@ typedef struct mst_graph_program_step {
     mst_tile_program *tile;       /* of a group on a CPU core */
     mst_fused_launch *launch;     /* of a group on a GPU */
     bool by_shard;                /* once for each logical shard of the worker */
+    bool again;                   /* it makes values later than their first step, or again (recompute/recompute_private.h) */
+    bool repeats;                 /* at least one of them again */
     struct mst_loop_run *loop;    /* of the loop over micro-batches (micro/micro_private.h) */
     int32_t copy_from;            /* >= 0: the step copies this value (a position) into an output or update */
     int32_t combines;             /* of a loop, a muster_reduction: the copied value is combined with those of earlier micro-batches */
@@ -51,6 +53,9 @@ typedef struct mst_instance {
     muster_tensor *given;   /* [inputs + variables] */
     muster_tensor *targets; /* [outputs + updates]; "no tensor": an output that is not wanted */
     int64_t arena_bytes;
+    int64_t unlimited_bytes; /* what the block would need without memory_limit */
+    int32_t repeated_steps;  /* that make values again */
+    int64_t workspace_bytes; /* scratch memory that its steps took beside the block in the first run; -1: none; 0: there was no run */
     /* Where memory must not grow during a run, else 0: scratch memory that steps may take, and the
      * bytes of what is exchanged, for which a run has to ask the collectives once. */
     int64_t scratch_bytes, exchanged;
@@ -80,12 +85,13 @@ typedef struct mst_graph_program_rank {
     mst_instance *instances[MST_INSTANCES];
     mst_instance *last; /* of the last run */
     int64_t clock;
-    muster_tensor *given; /* [inputs + variables + updates] of the run that is being made, [updates] the replicas that inside.c writes */
-    mst_sharing sharing;  /* of a distributed program: of the last run */
-    int64_t *row_edges;   /* [workers + 1], then those of the shards */
-    int64_t call_rows;    /* of all workers of the call; 0 within the body of another function */
-    bool *written;        /* by rule of the pass: this run has written the parameter, perhaps some elements only */
-    bool running;         /* the steps run: an operator of the program must not run the same program */
+    int64_t largest_bytes; /* of the blocks of all instances so far */
+    muster_tensor *given;  /* [inputs + variables + updates] of the run that is being made, [updates] the replicas that inside.c writes */
+    mst_sharing sharing;   /* of a distributed program: of the last run */
+    int64_t *row_edges;    /* [workers + 1], then those of the shards */
+    int64_t call_rows;     /* of all workers of the call; 0 within the body of another function */
+    bool *written;         /* by rule of the pass: this run has written the parameter, perhaps some elements only */
+    bool running;          /* the steps run: an operator of the program must not run the same program */
     char padding[MST_CACHE_LINE];
 } mst_graph_program_rank;
 
@@ -99,6 +105,9 @@ typedef struct mst_graph_program {
     bool rows_given;           /* inputs are scattered, so that every worker knows the rows of all */
     bool unfused;              /* compiling has failed, and succeeds without groups */
     bool unshared, all_rows;   /* all_rows: slices would give other values */
+    bool *channels_last;       /* by id: the value lies so; NULL: none does. That of a loop is the outer program's */
+    int64_t memory_limit;      /* of the block of intermediate values, in bytes; 0: none */
+    atomic_bool limit_missed;  /* a block is larger, and the log says so */
     int8_t *phase;             /* by id: MST_PHASE_...; NULL: the program has no loop */
     struct mst_loop *loop;     /* over micro-batches; NULL: there is none */
     int32_t *given_of;         /* of the program of a loop: by id, the number of the value among those given to it; -1: it is made here */
@@ -170,6 +179,11 @@ bool mst_program_operand_is_number(const mst_graph_program *program, const muste
 /* The positions of the nodes that outputs and updates need. Errors: OUT_OF_MEMORY. */
 muster_status mst_graph_program_order(mst_graph_program *program);
 
+/* layout.c. Which values lie with their channels last. Errors: OUT_OF_MEMORY. mst_layout_set: the
+ * strides of a value in row-major order become those that it has. */
+muster_status mst_graph_program_layout(mst_graph_program *program);
+void mst_layout_set(const mst_graph_program *program, const muster_expr *node, muster_tensor *tensor);
+
 /* instance.c. An instance for these shapes on the worker of the rank; `given` are the inputs and
  * variables. Errors: those of the shapes, OUT_OF_MEMORY. */
 muster_status mst_instance_make(const mst_graph_program *program, int32_t rank, const muster_tensor *given, const muster_tensor *out,
@@ -177,9 +191,10 @@ muster_status mst_instance_make(const mst_graph_program *program, int32_t rank, 
 static inline const mst_sharing *mst_instance_sharing(const mst_instance *instance) {
     return instance->sharing.size ? &instance->sharing : NULL;
 }
-/* The same for the program of a loop: the sharing and the sizes are those of a micro-batch. */
+/* The same for the program of a loop: the sharing and the sizes are those of a micro-batch. limit:
+ * of its block, in bytes; 0: none. */
 muster_status mst_instance_make_loop(const mst_graph_program *program, int32_t rank, const mst_sharing *sharing,
-                                     const int64_t sizes[MST_SIZES], const muster_tensor *given, const muster_tensor *out,
+                                     const int64_t sizes[MST_SIZES], int64_t limit, const muster_tensor *given, const muster_tensor *out,
                                      mst_instance **instance);
 void mst_instance_free(mst_instance *instance);
 

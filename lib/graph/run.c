@@ -2,8 +2,11 @@
 #include "communicator_impl.h"
 #include "observe_private.h"
 #include "op_impl.h"
+#include "runtime_impl.h"
 #include "variable_impl.h"
+#include "worker_impl.h"
 
+#include <stdio.h>
 #include <string.h>
 
 /* ---- the instance for this run ---- */
@@ -44,6 +47,17 @@ static mst_instance **instance_slot(mst_graph_program_rank *rank) {
     return oldest;
 }
 
+/* The first block that is larger than the limit. */
+static void limit_compare(mst_graph_program *program, const mst_instance *instance) {
+    char line[MST_MESSAGE_SIZE];
+    if (!program->memory_limit || instance->arena_bytes <= program->memory_limit || atomic_exchange(&program->limit_missed, true)) return;
+    snprintf(line, sizeof line,
+             "graph \"%.100s\": memory_limit: expected at least %lld bytes for intermediate values, received %lld; the call takes the "
+             "former, since no other value is cheap to compute again",
+             program->graph->name, (long long)instance->arena_bytes, (long long)program->memory_limit);
+    mst_runtime_log(program->graph->runtime, MUSTER_LOG_WARNING, line);
+}
+
 static muster_status instance_find(mst_graph_program *program, mst_graph_program_rank *rank, const muster_tensor *given,
                                    const muster_tensor *out, const muster_tensor *updates, mst_instance **found) {
     *found = rank->last;
@@ -53,6 +67,8 @@ static muster_status instance_find(mst_graph_program *program, mst_graph_program
             if (rank->instances[i] && fits(program, rank, rank->instances[i], given, out, updates)) *found = rank->instances[i];
         if (!*found) {
             MUSTER_TRY(mst_instance_make(program, (int32_t)(rank - program->ranks), given, out, updates, found));
+            if ((*found)->arena_bytes > rank->largest_bytes) rank->largest_bytes = (*found)->arena_bytes;
+            limit_compare(program, *found);
             *instance_slot(rank) = *found;
         }
         rank->last = *found;
@@ -189,13 +205,24 @@ static muster_status variables_read(muster_worker *worker, const mst_graph_progr
     return program->pass ? mst_pass_targets(worker, program, given, updates) : MUSTER_OK;
 }
 
+/* The first run: all others take the same scratch memory. */
+static muster_status steps_measure(muster_worker *worker, const mst_graph_program *program, mst_instance *instance) {
+    const int64_t peak = worker->scratch_peak, height = mst_worker_scratch_watch(worker);
+    const muster_status status = mst_steps_run(worker, program, instance);
+    const int64_t bytes = worker->scratch_peak - height;
+    if (status == MUSTER_OK) instance->workspace_bytes = bytes ? bytes : -1;
+    mst_worker_scratch_watched(worker, peak);
+    return status;
+}
+
 static muster_status program_run(muster_worker *worker, mst_graph_program *program, mst_graph_program_rank *rank,
                                  const muster_tensor *given, const muster_tensor *out, const muster_tensor *updates) {
     mst_instance *instance;
     MUSTER_TRY(instance_find(program, rank, given, out, updates, &instance));
     MUSTER_TRY(bases_move(worker, program, instance, given, out, updates));
     if (program->pass) mst_pass_open(program, instance, given, updates);
-    MUSTER_TRY(mst_steps_run(worker, program, instance));
+    MUSTER_TRY(__builtin_expect(instance->workspace_bytes != 0, 1) ? mst_steps_run(worker, program, instance)
+                                                                   : steps_measure(worker, program, instance));
     return program->pass ? mst_pass_run(worker, program, instance) : MUSTER_OK;
 }
 
@@ -266,6 +293,7 @@ void mst_graph_program_destroy(void *user) {
     mst_pass_drop(program);
     mst_graph_program_parts_free(program);
     mst_free(program->phase);
+    mst_free(program->channels_last);
     if (program->graph->frozen) mst_update_rules_end(program->graph);
     mst_graph_release(program->graph);
     mst_free(program);

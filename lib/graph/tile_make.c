@@ -60,7 +60,7 @@ static void axes_make(mst_tile_making *m) {
         if (muster_dtype_size(p->tensors[t]->dtype) > widest) widest = muster_dtype_size(p->tensors[t]->dtype);
     const int64_t most = MST_TILE_BYTES / widest;
     p->count = muster_tensor_count(*shape);
-    p->axis_count = mst_iterator_join(shape->ndim, shape->shape, p->tensor_count, p->tensors, p->shape, p->strides);
+    p->axis_count = mst_iterator_join_as(shape, p->tensor_count, p->tensors, p->shape, p->strides);
     p->axis = p->axis_count - 1;
     p->inside = 1;
     while (p->axis > 0 && p->shape[p->axis] * p->inside <= MST_TILE_ROW) p->inside *= p->shape[p->axis--];

@@ -1,5 +1,7 @@
 #include "op_impl.h"
 
+#include <stdlib.h>
+
 static int64_t stride_of(const muster_tensor *tensor, int32_t ndim, int32_t axis, int64_t extent, int64_t size) {
     int32_t tensor_axis = axis - (ndim - tensor->ndim);
     if (tensor_axis < 0 || (tensor->shape[tensor_axis] == 1 && extent != 1)) return 0;
@@ -16,10 +18,12 @@ muster_tensor mst_op_row_view(const muster_tensor *tensor) {
     return row;
 }
 
-int32_t mst_iterator_join(int32_t ndim, const int64_t *shape, int32_t operands, const muster_tensor *const *tensors, int64_t *joined,
-                          int64_t (*strides)[MUSTER_MAX_DIMS]) {
+/* `order`: the axes, outermost first. */
+static int32_t axes_join(int32_t ndim, const int64_t *shape, const int32_t *order, int32_t operands, const muster_tensor *const *tensors,
+                         int64_t *joined, int64_t (*strides)[MUSTER_MAX_DIMS]) {
     int32_t last = -1;
-    for (int32_t d = 0; d < ndim; d++) {
+    for (int32_t k = 0; k < ndim; k++) {
+        const int32_t d = order[k];
         if (shape[d] == 1) continue;
         bool joins = last >= 0;
         for (int32_t i = 0; i < operands; i++) {
@@ -37,6 +41,30 @@ int32_t mst_iterator_join(int32_t ndim, const int64_t *shape, int32_t operands, 
         for (int32_t i = 0; i < operands; i++) strides[i][0] = muster_dtype_size(tensors[i]->dtype);
     }
     return last + 1;
+}
+
+int32_t mst_iterator_join(int32_t ndim, const int64_t *shape, int32_t operands, const muster_tensor *const *tensors, int64_t *joined,
+                          int64_t (*strides)[MUSTER_MAX_DIMS]) {
+    int32_t order[MUSTER_MAX_DIMS];
+    for (int32_t d = 0; d < ndim; d++) order[d] = d;
+    return axes_join(ndim, shape, order, operands, tensors, joined, strides);
+}
+
+int32_t mst_iterator_join_as(const muster_tensor *like, int32_t operands, const muster_tensor *const *tensors, int64_t *joined,
+                             int64_t (*strides)[MUSTER_MAX_DIMS]) {
+    int32_t order[MUSTER_MAX_DIMS];
+    for (int32_t d = 0; d < like->ndim; d++) {
+        int32_t k = d;
+        for (; k > 0 && llabs(like->strides[order[k - 1]]) < llabs(like->strides[d]); k--) order[k] = order[k - 1];
+        order[k] = d;
+    }
+    return axes_join(like->ndim, like->shape, order, operands, tensors, joined, strides);
+}
+
+void mst_iterator_make_elements(mst_iterator *iterator, int32_t operands, const muster_tensor *const *tensors) {
+    iterator->operands = operands;
+    for (int32_t i = 0; i < operands; i++) iterator->base[i] = muster_tensor_address(*tensors[i]);
+    iterator->ndim = mst_iterator_join_as(tensors[operands - 1], operands, tensors, iterator->shape, iterator->strides);
 }
 
 void mst_iterator_make(mst_iterator *iterator, int32_t ndim, const int64_t *shape, int32_t operands, const muster_tensor *const *tensors) {

@@ -113,6 +113,12 @@ muster_status mst_op_elements(muster_worker *worker, mst_code_kernel *code, mst_
  * many they are, at least 1. */
 int32_t mst_iterator_join(int32_t ndim, const int64_t *shape, int32_t operands, const muster_tensor *const *tensors, int64_t *joined,
                           int64_t (*strides)[MUSTER_MAX_DIMS]);
+/* The same for the shape of `like`, with its axes in the order in which its elements lie: where the
+ * order of the elements does not matter, as in elementwise operations. */
+int32_t mst_iterator_join_as(const muster_tensor *like, int32_t operands, const muster_tensor *const *tensors, int64_t *joined,
+                             int64_t (*strides)[MUSTER_MAX_DIMS]);
+/* For elementwise operations: the last operand is written, and the others broadcast to it. */
+void mst_iterator_make_elements(mst_iterator *iterator, int32_t operands, const muster_tensor *const *tensors);
 void mst_iterator_make(mst_iterator *iterator, int32_t ndim, const int64_t *shape, int32_t operands, const muster_tensor *const *tensors);
 void mst_iterator_run(const mst_iterator *iterator, mst_iterator_loop inner, void *context);
 

@@ -1,5 +1,6 @@
 /* The description of a runtime: what it found and decided. */
 #include "nodes_private.h"
+#include "onednn/onednn_impl.h"
 #include "topology_impl.h"
 
 #include <stdio.h>
@@ -47,6 +48,7 @@ static size_t hardware_size(const muster_runtime *runtime) {
 struct mst_description {
     struct mst_description *older;
     int32_t revision;
+    const char *onednn; /* what it says of it */
     char text[];
 };
 
@@ -57,13 +59,14 @@ static struct mst_description *make_description(const muster_runtime *runtime, s
     char *text = made->text;
     made->older = older;
     made->revision = atomic_load(&runtime->communicator->revision);
+    made->onednn = mst_onednn_description();
     const mst_pool_options *settings = mst_pool_settings(runtime->pool);
     at += (size_t)snprintf(text + at, size - at, "devices: %d (", runtime->size);
     for (int32_t r = 0; r < runtime->size; r++)
         at += (size_t)snprintf(text + at, size - at, "%s%s", r ? ", " : "", runtime->devices[r]->name);
-    at += (size_t)snprintf(text + at, size - at, ")\nBLAS: %.500s\ntopology: %.200s, %d CPUs allowed\n",
-                           runtime->blas_open ? mst_blas_get()->description : "not opened, no host device", mst_topology_source(),
-                           mst_topology_allowed());
+    at += (size_t)snprintf(text + at, size - at, ")\nBLAS: %.500s\noneDNN: %.400s\ntopology: %.200s, %d CPUs allowed\n",
+                           runtime->blas_open ? mst_blas_get()->description : "not opened, no host device", made->onednn,
+                           mst_topology_source(), mst_topology_allowed());
     at += describe_hardware(runtime, text + at, size - at);
     at += mst_runtime_nodes_describe(runtime, text + at, size - at);
     char ways[1200];
@@ -93,7 +96,7 @@ muster_status mst_runtime_describe(muster_runtime *runtime) {
 /* The newest description. Without memory for it, an older one. */
 static const char *description_of(muster_runtime *runtime) {
     struct mst_description *last = atomic_load(&runtime->description);
-    if (atomic_load(&runtime->communicator->revision) == last->revision) return last->text;
+    if (atomic_load(&runtime->communicator->revision) == last->revision && last->onednn == mst_onednn_description()) return last->text;
     struct mst_description *made = make_description(runtime, last);
     if (!made) return last->text;
     if (atomic_compare_exchange_strong(&runtime->description, &last, made)) return made->text;

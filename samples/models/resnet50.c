@@ -1,8 +1,11 @@
 /* resnet50.c: training steps of ResNet-50 v1.5 (He and others, arXiv 1512.03385; the stride is in
  * the 3 x 3 convolution) on synthetic images, on all devices; SGD with momentum.
- *   resnet50 [--batch N] [--steps N] [--size N] [--classes N] [--dump FILE]
- * --size: of the images. --dump: the last step's expressions, their memory and times. */
+ *   resnet50 [--batch N] [--steps N] [--size N] [--classes N] [--limit MB] [--dump FILE]
+ * --size: of the images. --limit: of the intermediate values on each device, some of which are then
+ * computed again. --dump: the last step's expressions, their memory and times. */
 #include <sys/resource.h>
+
+#include "muster/nodes.h"
 
 #include "model.h"
 
@@ -59,7 +62,7 @@ static muster_expr *network(model *m, muster_expr *images, int64_t classes) {
     return muster_expr_add(muster_expr_matmul(h, w), b);
 }
 
-static muster_function *compile_step(model *m, int64_t batch, int64_t size, int64_t classes, int timed) {
+static muster_function *compile_step(model *m, int64_t batch, int64_t size, int64_t classes, int64_t limit, int timed) {
     muster_expr *images = muster_graph_input(m->graph, "images", MUSTER_F32, MUSTER_SHAPE(MUSTER_ROWS, 3, size, size), MUSTER_SCATTER);
     muster_expr *labels = muster_graph_input(m->graph, "labels", MUSTER_I32, MUSTER_SHAPE(MUSTER_ROWS), MUSTER_SCATTER);
     muster_expr *loss = muster_expr_mean(muster_expr_cross_entropy(network(m, images, classes), labels, MUSTER_NONE));
@@ -74,24 +77,26 @@ static muster_function *compile_step(model *m, int64_t batch, int64_t size, int6
     muster_graph_options options;
     muster_graph_options_init(&options);
     options.rows = batch;
+    options.memory_limit = limit * 1000000;
     options.step_times = timed;
     return model_compile(m, &options);
 }
 
 int main(int argc, char **argv) {
     const char *dump = NULL;
-    int64_t batch = 8, steps = 5, size = 224, classes = 1000;
+    int64_t batch = 8, steps = 5, size = 224, classes = 1000, limit = 0;
     model_options(argc, argv,
                   (model_option[]){{"batch", &batch, NULL},
                                    {"steps", &steps, NULL},
                                    {"size", &size, NULL},
                                    {"classes", &classes, NULL},
+                                   {"limit", &limit, NULL},
                                    {"dump", NULL, &dump},
                                    {NULL, NULL, NULL}});
     muster_runtime *rt = sample_open(NULL);
     model m = model_open(rt, "resnet50.step");
     double begin = model_seconds();
-    muster_function *step = compile_step(&m, batch, size, classes, dump != NULL);
+    muster_function *step = compile_step(&m, batch, size, classes, limit, dump != NULL);
     printf("%" PRId64 " parameters, %d devices, compiled in %.2f s\n", m.elements, muster_runtime_size(rt), model_seconds() - begin);
     EXPECT(m.elements == 23508032 + 2049 * classes);
 
@@ -110,6 +115,11 @@ int main(int argc, char **argv) {
     }
     struct rusage used;
     getrusage(RUSAGE_SELF, &used);
+    muster_graph_memory memory;
+    muster_graph_memory_init(&memory);
+    CHECK(muster_graph_function_memory(step, muster_runtime_first_rank(rt, muster_runtime_process(rt)), &memory));
+    printf("intermediate values %.1f MB, beside them %.1f MB, %d steps compute values again\n", (double)memory.block_bytes / 1e6,
+           (double)memory.workspace_bytes / 1e6, memory.repeated_steps);
     printf("loss %s, memory at most %ld MB\n", loss < first ? "fell" : "did not fall", used.ru_maxrss / 1024);
     if (dump) CHECK(muster_graph_dump_function(step, dump, MUSTER_DUMP_TEXT));
     CHECK(muster_runtime_close(rt));

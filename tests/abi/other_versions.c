@@ -397,6 +397,35 @@ static void graph_fields(void *options) {
     (void)options;
 }
 
+static void init_memory(void *memory) { muster_graph_memory_init(memory); }
+
+/* tanh(sum(x)): the sum is an intermediate value. */
+static muster_status use_memory(void *memory) {
+    static float x[3], y;
+    muster_graph *graph;
+    muster_function *function;
+    EXPECT_OK(muster_graph_create(runtime, "memory", &graph));
+    muster_expr *input = muster_graph_input(graph, "x", MUSTER_F32, MUSTER_SHAPE(3), MUSTER_BROADCAST), *sum, *result;
+    EXPECT_OK(muster_expr_apply(graph, "sum", &input, 1, NULL, NULL, &sum));
+    EXPECT_OK(muster_expr_apply(graph, "tanh", &sum, 1, NULL, NULL, &result));
+    EXPECT_OK(muster_graph_output(graph, "y", result, MUSTER_AUTO));
+    EXPECT_OK(muster_graph_compile(graph, NULL, &function));
+    EXPECT_OK(muster_graph_destroy(graph));
+    const muster_tensor in = muster_f32(x, 3), out = muster_f32(&y);
+    EXPECT_OK(muster_function_call(function, &in, 1, &out, 1, NULL));
+    const muster_status status = muster_graph_function_memory(function, 0, memory);
+    EXPECT_OK(muster_function_destroy(function));
+    return status;
+}
+
+static void memory_result(const void *memory) {
+#ifndef OLDEST_muster_graph_memory
+    const muster_graph_memory *m = memory;
+    EXPECT(m->block_bytes == 64 && m->largest_bytes == 64);
+#endif
+    (void)memory;
+}
+
 static muster_status check_exp(const void *options) {
     muster_graph *graph;
     muster_expr *loss;
@@ -579,6 +608,7 @@ static const subject subjects[] = {
     RESULT(muster_server_statistics, statistics, "muster_server_get_statistics"),
     RESULT(muster_driver_counts, counts, "muster_driver_get_counts"),
     RESULT(muster_state_description, state, "muster_function_state_describe"),
+    RESULT(muster_graph_memory, memory, "muster_graph_function_memory"),
 };
 
 static bool is_filler(const unsigned char *bytes, size_t count) {

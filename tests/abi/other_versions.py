@@ -19,7 +19,8 @@ import tempfile
 OPTIONS = ["muster_runtime_options", "muster_call_options", "muster_kernel_options", "muster_server_options", "muster_driver_options",
            "muster_allocator_options", "muster_graph_options", "muster_gradient_check_options",
            "muster_operator_options", "muster_rule_options", "muster_initialiser_options"]
-RESULTS = ["muster_device_info", "muster_kernel_limits", "muster_server_statistics", "muster_driver_counts", "muster_state_description"]
+RESULTS = ["muster_device_info", "muster_kernel_limits", "muster_server_statistics", "muster_driver_counts", "muster_state_description",
+           "muster_graph_memory"]
 VARIANTS = ["minus", "oldest", "plus"]
 STRUCT = r"(typedef struct (%s) \{)(.*?)(\} \2;)"
 

@@ -336,6 +336,13 @@ static void dumping(void) {
     REFUSE_STATUS(INVALID_ARGUMENT, "function", muster_graph_dump_function, messages_of.function, "dump.txt", MUSTER_DUMP_TEXT);
     REFUSE_STATUS(INVALID_ARGUMENT, "path", muster_graph_dump_function, messages_of.function, NULL, MUSTER_DUMP_TEXT);
     REFUSE_STATUS(INVALID_ARGUMENT, "format", muster_graph_dump_function, messages_of.function, "dump.txt", -1);
+    muster_graph_memory memory, misfit = {.struct_size = 1};
+    muster_graph_memory_init(&memory);
+    REFUSE_STATUS(INVALID_ARGUMENT, "function", muster_graph_function_memory, NULL, 0, &memory);
+    REFUSE_STATUS(INVALID_ARGUMENT, "function", muster_graph_function_memory, messages_of.function, 0, &memory);
+    REFUSE_STATUS(INVALID_ARGUMENT, "memory", muster_graph_function_memory, messages_of.compiled, 0, NULL);
+    REFUSE_STATUS(INVALID_ARGUMENT, "memory", muster_graph_function_memory, messages_of.compiled, 0, &misfit);
+    REFUSE_STATUS(OUT_OF_RANGE, "rank", muster_graph_function_memory, messages_of.compiled, -1, &memory);
     REFUSE_STATUS(INVALID_ARGUMENT, "function", muster_function_graph, NULL, messages_of.compiled);
     REFUSE_STATUS(INVALID_ARGUMENT, "graph_function", muster_function_graph, messages_of.function, NULL);
     REFUSE_STATUS(INVALID_ARGUMENT, "function", muster_function_graph, messages_of.function, messages_of.function);

@@ -150,7 +150,7 @@ static void test_messages_name_function_and_argument(void **state) {
     assert_ok(muster_runtime_close(messages_of.runtime));
     print_message("%d rows\n", row_count);
     assert_int_equal(faults, 0);
-    assert_int_equal(row_count, 2079);
+    assert_int_equal(row_count, 2084);
 }
 
 /* ---- are there all rows? ---- */

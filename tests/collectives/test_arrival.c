@@ -300,6 +300,102 @@ static void test_foreign_messages_are_refused(void **state) {
     }
 }
 
+/* ---- which sends wait until they have been taken ---- */
+
+static const muster_wire_table *plain;
+static int32_t waiting_sends;
+
+static int32_t count_waiting(muster_wire *wire, const void *from, int64_t bytes, int32_t to, int32_t tag, muster_wire_request *request) {
+    waiting_sends++;
+    return plain->send_matched(wire, from, bytes, to, tag, request);
+}
+
+/* An arrival of all members that turn to other work behind it. Returns how many of its sends
+ * wait. */
+static int32_t waiting_sends_of(group *g, uint64_t sequence, int32_t bytes) {
+    static const unsigned char payload[8192];
+    muster_wire_table counting = *(plain = wire_launch_table(g->launch));
+    counting.send_matched = count_waiting;
+    waiting_sends = 0;
+    for (int32_t p = 0; p < g->size; p++) {
+        g->wires[p]->table = &counting;
+        begin(g, p, &(mst_arrival_input){.sequence = sequence, .payload = payload, .payload_bytes = bytes, .matched = true});
+    }
+    assert_int_equal(group_drive(g, -1, STALLS), g->size);
+    for (int32_t p = 0; p < g->size; p++) g->wires[p]->table = plain;
+    return waiting_sends;
+}
+
+static void open_two(group *g) {
+    group_open(g, 2, 8192, false, test_seed());
+    assert_int_equal(waiting_sends_of(g, 1, 0), 2);
+    assert_int_equal(waiting_sends_of(g, 2, 0), 2);
+    assert_int_equal(waiting_sends_of(g, 3, 0), 0);
+}
+
+static void test_behind_two_arrivals_little_does_not_wait(void **state) {
+    (void)state;
+    static group g;
+    const int32_t most = MST_ARRIVAL_IN_FLIGHT / 2 - (int32_t)sizeof(mst_arrival_header);
+    open_two(&g);
+    assert_int_equal(waiting_sends_of(&g, 4, most), 0);
+    assert_int_equal(waiting_sends_of(&g, 5, most), 0);
+    assert_int_equal(waiting_sends_of(&g, 6, most + 1), 2);
+    assert_int_equal(waiting_sends_of(&g, 7, 0), 0);
+    group_close(&g, true);
+}
+
+/* Both members send each other so many bytes on another channel. */
+static void exchange_bytes(group *g, int64_t bytes) {
+    static char from[2][MST_ARRIVAL_IN_FLIGHT], to[2][MST_ARRIVAL_IN_FLIGHT];
+    muster_wire_request requests[4] = {0};
+    for (int32_t p = 0; p < 2; p++) {
+        mst_wire *wire = g->wires[p];
+        assert_int_equal(wire->table->receive(wire->state, to[p], bytes, 1 - p, 77, &requests[p]), MUSTER_WIRE_OK);
+        assert_int_equal(mst_wire_send(wire, from[p], bytes, 1 - p, 77, false, &requests[2 + p]), MUSTER_WIRE_OK);
+    }
+    for (int32_t i = 0; i < 4; i++)
+        for (int32_t done = 0; !done;)
+            assert_int_equal(g->wires[i % 2]->table->test(g->wires[i % 2]->state, &requests[i], &done, NULL), MUSTER_WIRE_OK);
+}
+
+static void test_behind_much_of_another_channel_sends_wait(void **state) {
+    (void)state;
+    static group g;
+    const int64_t most = MST_ARRIVAL_IN_FLIGHT - 2 * (int64_t)sizeof(mst_arrival_header);
+    open_two(&g);
+    exchange_bytes(&g, most);
+    assert_int_equal(waiting_sends_of(&g, 4, 0), 0);
+    assert_int_equal(waiting_sends_of(&g, 5, 0), 0); /* that arrival 4 has ended well does not say that all have taken these bytes */
+    exchange_bytes(&g, most + 1);
+    assert_int_equal(waiting_sends_of(&g, 6, 0), 2);
+    assert_int_equal(waiting_sends_of(&g, 7, 0), 2);
+    assert_int_equal(waiting_sends_of(&g, 8, 0), 0);
+    group_close(&g, true);
+}
+
+static void test_behind_a_collective_of_the_mpi_sends_wait(void **state) {
+    (void)state;
+    static group g;
+    open_two(&g);
+    for (int32_t p = 0; p < 2; p++) atomic_fetch_add(&g.wires[p]->collectives, 1);
+    assert_int_equal(waiting_sends_of(&g, 4, 0), 2);
+    assert_int_equal(waiting_sends_of(&g, 5, 0), 2);
+    assert_int_equal(waiting_sends_of(&g, 6, 0), 0);
+    group_close(&g, true);
+}
+
+static void test_behind_an_arrival_that_was_given_up_sends_wait(void **state) {
+    (void)state;
+    static group g;
+    open_two(&g);
+    begin(&g, 0, &(mst_arrival_input){.sequence = 4, .matched = true});
+    assert_int_equal(waiting_sends_of(&g, 5, 0), 1);
+    assert_int_equal(waiting_sends_of(&g, 6, 0), 1);
+    assert_int_equal(waiting_sends_of(&g, 7, 0), 0);
+    group_close(&g, true);
+}
+
 static void test_too_many_members_are_refused(void **state) {
     (void)state;
     mst_arrival arrival;
@@ -311,10 +407,18 @@ static void test_too_many_members_are_refused(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_all_learn_what_all_bring),     cmocka_unit_test(test_nobody_is_done_before_all_have_begun),
-        cmocka_unit_test(test_lowest_failing_rank_decides),  cmocka_unit_test(test_mismatches_reach_all),
-        cmocka_unit_test(test_carried_halves_reach_all),     cmocka_unit_test(test_stale_messages_are_dropped),
-        cmocka_unit_test(test_foreign_messages_are_refused), cmocka_unit_test(test_too_many_members_are_refused),
+        cmocka_unit_test(test_all_learn_what_all_bring),
+        cmocka_unit_test(test_nobody_is_done_before_all_have_begun),
+        cmocka_unit_test(test_lowest_failing_rank_decides),
+        cmocka_unit_test(test_mismatches_reach_all),
+        cmocka_unit_test(test_carried_halves_reach_all),
+        cmocka_unit_test(test_stale_messages_are_dropped),
+        cmocka_unit_test(test_foreign_messages_are_refused),
+        cmocka_unit_test(test_too_many_members_are_refused),
+        cmocka_unit_test(test_behind_two_arrivals_little_does_not_wait),
+        cmocka_unit_test(test_behind_much_of_another_channel_sends_wait),
+        cmocka_unit_test(test_behind_a_collective_of_the_mpi_sends_wait),
+        cmocka_unit_test(test_behind_an_arrival_that_was_given_up_sends_wait),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

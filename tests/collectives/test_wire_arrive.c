@@ -166,8 +166,8 @@ static uint64_t explore_hash(void *user, int32_t p) {
     const group *g = user;
     const process *s = &g->processes[p];
     const mst_arrival *a = &s->arrival;
-    const int32_t words[] = {a->step,  a->posted, a->sent_steps, a->matched,  a->used,
-                             s->round, s->looks,  s->begun,      s->given_up, s->poison_receive != 0};
+    const int32_t words[] = {a->step,  a->posted, a->sent_steps, a->input.matched,      a->used, a->ended, s->round,
+                             s->looks, s->begun,  s->given_up,   s->poison_receive != 0};
     uint64_t hash = wire_explore_mix(1, words, sizeof words);
     hash = wire_explore_mix(hash, &a->header, sizeof a->header);
     for (int32_t step = 0; step < a->steps; step++) {
@@ -266,7 +266,8 @@ static outcome run(plan plan, int64_t jitter, uint64_t seed) {
 /* By hand: step k of an arrival moves a header and the payloads of min(2^k, P - 2^k) members. A
  * message of n bytes takes o + n G + L + o, and 2 L more if it is longer than eager sends. The
  * sends of a first or last arrival are done only when the receiver's word is back: L after the
- * last match. */
+ * last match. The last one of three does not wait where twice its bytes are no more than may be in
+ * flight. */
 static int64_t by_hand(int32_t size, int32_t rounds, int64_t payload) {
     int64_t time = 0;
     for (int32_t round = 0; round < rounds; round++) {
@@ -275,7 +276,8 @@ static int64_t by_hand(int32_t size, int32_t rounds, int64_t payload) {
             const int64_t n = HEADER + payload * (reach < size - reach ? reach : size - reach);
             last = O + n * BYTE + L + (n > WIRE_EAGER_BYTES ? 2 * (int64_t)L : 0);
             time += last + O;
-            if (reach * 2 >= size && (round == 0 || round == rounds - 1) && n <= WIRE_EAGER_BYTES) time += L - O;
+            const bool in_flight = round < 2 || 2 * n > MST_ARRIVAL_IN_FLIGHT, waits = round == 0 || (round == rounds - 1 && in_flight);
+            if (reach * 2 >= size && waits && n <= WIRE_EAGER_BYTES) time += L - O;
         }
     }
     return time;

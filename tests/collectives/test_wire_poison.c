@@ -140,7 +140,7 @@ static void explore_end(void *user, bool over) {
 }
 
 static uint64_t hash_arrival(uint64_t hash, const mst_arrival *a) {
-    const int32_t words[] = {a->step, a->posted, a->sent_steps, a->matched, a->used};
+    const int32_t words[] = {a->step, a->posted, a->sent_steps, a->input.matched, a->used, a->ended};
     hash = wire_explore_mix(wire_explore_mix(hash, words, sizeof words), &a->header, sizeof a->header);
     for (int32_t step = 0; step < a->steps; step++) {
         const int64_t bytes[] = {a->receives[step] != 0, a->sends[step] != 0, a->received_bytes[step]};

@@ -302,7 +302,7 @@ static void the_description_names_versions_and_memory(void **state) {
     mst_device *device = opened("0");
     unsetenv("MUSTER_DEVICE_MEMORY");
     mst_cuda_describe_libraries(device, text, sizeof text);
-    assert_string_equal(text, "driver for CUDA 13.0 (lazy loading), cuBLAS 13.0.0, NVRTC 13.0, all simulated");
+    assert_string_equal(text, "driver for CUDA 13.0 (lazy loading), cuBLAS 13.0.0, NVRTC 13.0, cuDNN 9.19.0, all simulated");
     mst_cuda_describe_device(device, text, sizeof text);
     assert_string_equal(text, "cuda:0: compute capability 9.0, 4 multiprocessors, 8 MiB of device memory reserved and 4 MiB for cuBLAS");
     (void)mst_error(MUSTER_INTERNAL, "what was said before");
@@ -310,7 +310,8 @@ static void the_description_names_versions_and_memory(void **state) {
     muster_sim_inject("nvrtcVersion", 1, MST_NVRTC_INTERNAL_ERROR);
     muster_sim_inject("cuModuleGetLoadingMode", 1, MST_CU_UNKNOWN);
     mst_cuda_describe_libraries(device, text, sizeof text);
-    assert_string_equal(text, "driver for CUDA 13.0, cuBLAS of an unknown version, NVRTC of an unknown version, all simulated");
+    assert_string_equal(text,
+                        "driver for CUDA 13.0, cuBLAS of an unknown version, NVRTC of an unknown version, cuDNN 9.19.0, all simulated");
     assert_string_equal(muster_last_error(), "what was said before");
     closed(device);
     check_machine();

@@ -116,10 +116,23 @@ static void images(void) {
     (void)muster_gradient(loss, parameters, count, gradients);
     (void)muster_graph_minimise(g, parameters, gradients, count, MUSTER_ADAM, &rule);
     (void)muster_graph_output(g, "loss", loss, MUSTER_AUTO);
-    check(muster_graph_compile(g, NULL, &step));
+    /* end of snippet */
+    /* snippet: limit */
+    muster_graph_options options;
+    muster_graph_options_init(&options);
+    options.memory_limit = 200000; /* bytes on each device */
+    check(muster_graph_compile(g, &options, &step));
     /* end of snippet */
     check(muster_graph_destroy(g));
     train(step, muster_f32(pixels, ROWS, 1, 8, 8), muster_u8(classes, ROWS), 0.2);
+    /* snippet: memory */
+    muster_graph_memory memory;
+    muster_graph_memory_init(&memory);
+    check(muster_graph_function_memory(step, 0, &memory));
+    printf("device 0: %lld bytes, %d steps compute values again\n", (long long)memory.block_bytes,
+           (int)memory.repeated_steps);
+    /* end of snippet */
+    EXPECT(memory.block_bytes > 0 && memory.block_bytes <= options.memory_limit);
     float kept[CHANNELS];
     check(muster_variable_get_whole(variances, muster_f32(kept, CHANNELS)));
     for (int i = 0; i < CHANNELS; i++) EXPECT(kept[i] != 1 && kept[i] > 0);

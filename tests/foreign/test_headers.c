@@ -3,6 +3,9 @@
 #include <cublas_v2.h>
 #include <cuda.h>
 #include <nvrtc.h>
+#ifdef CUDNN_HEADER
+#include <cudnn.h>
+#endif
 #ifdef NCCL_HEADER
 #include <nccl.h>
 #endif
@@ -10,6 +13,7 @@
 #include "base_check.h"
 #include "cuda/cublas_api_private.h"
 #include "cuda/cuda_api_private.h"
+#include "cuda/cudnn_api_private.h"
 #include "cuda/nvrtc_api_private.h"
 #include "nccl/nccl_api_private.h"
 
@@ -152,6 +156,60 @@ EQUAL(MST_NVRTC_COMPILATION, NVRTC_ERROR_COMPILATION)
 EQUAL(MST_NVRTC_BUILTIN_OPERATION_FAILURE, NVRTC_ERROR_BUILTIN_OPERATION_FAILURE)
 EQUAL(MST_NVRTC_INTERNAL_ERROR, NVRTC_ERROR_INTERNAL_ERROR)
 
+#ifdef CUDNN_HEADER
+#define DNN_STATUS(name) EQUAL(MST_CUDNN_##name, CUDNN_STATUS_##name)
+DNN_STATUS(SUCCESS)
+DNN_STATUS(NOT_INITIALIZED)
+DNN_STATUS(SUBLIBRARY_VERSION_MISMATCH)
+DNN_STATUS(SUBLIBRARY_LOADING_FAILED)
+DNN_STATUS(BAD_PARAM)
+DNN_STATUS(NOT_SUPPORTED)
+DNN_STATUS(INTERNAL_ERROR)
+EQUAL(MST_CUDNN_HOST_ALLOCATION_FAILED, CUDNN_STATUS_INTERNAL_ERROR_HOST_ALLOCATION_FAILED)
+EQUAL(MST_CUDNN_DEVICE_ALLOCATION_FAILED, CUDNN_STATUS_INTERNAL_ERROR_DEVICE_ALLOCATION_FAILED)
+DNN_STATUS(EXECUTION_FAILED)
+#define DNN(name) EQUAL(MST_CUDNN_##name, CUDNN_##name)
+DNN(DATA_FLOAT)
+DNN(DATA_DOUBLE)
+DNN(DATA_HALF)
+DNN(DATA_BFLOAT16)
+DNN(TENSOR_NCHW)
+DNN(TENSOR_NHWC)
+DNN(CROSS_CORRELATION)
+DNN(DEFAULT_MATH)
+DNN(TENSOR_OP_MATH)
+DNN(TENSOR_OP_MATH_ALLOW_CONVERSION)
+DNN(FMA_MATH)
+DNN(DIM_MAX)
+EQUAL(MST_CUDNN_FORWARD_FFT, CUDNN_CONVOLUTION_FWD_ALGO_FFT)
+EQUAL(MST_CUDNN_FORWARD_FFT_TILING, CUDNN_CONVOLUTION_FWD_ALGO_FFT_TILING)
+EQUAL(MST_CUDNN_FORWARD_WINOGRAD, CUDNN_CONVOLUTION_FWD_ALGO_WINOGRAD)
+EQUAL(MST_CUDNN_FORWARD_WINOGRAD_NONFUSED, CUDNN_CONVOLUTION_FWD_ALGO_WINOGRAD_NONFUSED)
+EQUAL(MST_CUDNN_FORWARD_ALGORITHMS, CUDNN_CONVOLUTION_FWD_ALGO_COUNT)
+EQUAL(MST_CUDNN_DATA_FFT, CUDNN_CONVOLUTION_BWD_DATA_ALGO_FFT)
+EQUAL(MST_CUDNN_DATA_FFT_TILING, CUDNN_CONVOLUTION_BWD_DATA_ALGO_FFT_TILING)
+EQUAL(MST_CUDNN_DATA_WINOGRAD, CUDNN_CONVOLUTION_BWD_DATA_ALGO_WINOGRAD)
+EQUAL(MST_CUDNN_DATA_WINOGRAD_NONFUSED, CUDNN_CONVOLUTION_BWD_DATA_ALGO_WINOGRAD_NONFUSED)
+EQUAL(MST_CUDNN_DATA_ALGORITHMS, CUDNN_CONVOLUTION_BWD_DATA_ALGO_COUNT)
+EQUAL(MST_CUDNN_FILTER_FFT, CUDNN_CONVOLUTION_BWD_FILTER_ALGO_FFT)
+EQUAL(MST_CUDNN_FILTER_WINOGRAD, CUDNN_CONVOLUTION_BWD_FILTER_ALGO_WINOGRAD)
+EQUAL(MST_CUDNN_FILTER_WINOGRAD_NONFUSED, CUDNN_CONVOLUTION_BWD_FILTER_ALGO_WINOGRAD_NONFUSED)
+EQUAL(MST_CUDNN_FILTER_FFT_TILING, CUDNN_CONVOLUTION_BWD_FILTER_ALGO_FFT_TILING)
+EQUAL(MST_CUDNN_FILTER_ALGORITHMS, CUDNN_CONVOLUTION_BWD_FILTER_ALGO_COUNT)
+/* Each of the three computations has a structure of its own, all with the same fields. */
+#define DNN_ALGORITHM(theirs)                                                        \
+    SAME_SIZE(mst_cudnn_algorithm, theirs)                                           \
+    EQUAL(offsetof(mst_cudnn_algorithm, algorithm), offsetof(theirs, algo))          \
+    EQUAL(offsetof(mst_cudnn_algorithm, status), offsetof(theirs, status))           \
+    EQUAL(offsetof(mst_cudnn_algorithm, time), offsetof(theirs, time))               \
+    EQUAL(offsetof(mst_cudnn_algorithm, memory), offsetof(theirs, memory))           \
+    EQUAL(offsetof(mst_cudnn_algorithm, determinism), offsetof(theirs, determinism)) \
+    EQUAL(offsetof(mst_cudnn_algorithm, math), offsetof(theirs, mathType))
+DNN_ALGORITHM(cudnnConvolutionFwdAlgoPerf_t)
+DNN_ALGORITHM(cudnnConvolutionBwdDataAlgoPerf_t)
+DNN_ALGORITHM(cudnnConvolutionBwdFilterAlgoPerf_t)
+#endif
+
 #ifdef NCCL_HEADER
 EQUAL(MST_NCCL_SUCCESS, ncclSuccess)
 EQUAL(MST_NCCL_UNHANDLED_CUDA_ERROR, ncclUnhandledCudaError)
@@ -199,12 +257,18 @@ _Static_assert(sizeof(mst_nccl_config) <= sizeof(ncclConfig_t), "later versions 
 #define mst_cu_uuid CUuuid
 #define mst_nccl_id ncclUniqueId
 #define mst_nccl_config ncclConfig_t
+#define mst_cudnn_forward_algorithm cudnnConvolutionFwdAlgoPerf_t
+#define mst_cudnn_data_algorithm cudnnConvolutionBwdDataAlgoPerf_t
+#define mst_cudnn_filter_algorithm cudnnConvolutionBwdFilterAlgoPerf_t
 #define SAME(result, name, arguments) _Static_assert(__builtin_types_compatible_p(result arguments, __typeof__(name)), #name);
 MST_CUDA_SYMBOLS(SAME)
 MST_CUDA_OPTIONAL_SYMBOLS(SAME)
 MST_CUBLAS_SYMBOLS(SAME)
 MST_CUBLAS_OPTIONAL_SYMBOLS(SAME)
 MST_NVRTC_SYMBOLS(SAME)
+#ifdef CUDNN_HEADER
+MST_CUDNN_SYMBOLS(SAME)
+#endif
 #ifdef NCCL_HEADER
 MST_NCCL_SYMBOLS(SAME)
 #if NCCL_VERSION_CODE >= 22800
@@ -215,8 +279,8 @@ MST_NCCL_OPTIONAL_SYMBOLS(SAME)
 #define COUNT(result, name, arguments) +1
 static void the_declarations_are_those_of_the_headers(void **state) {
     (void)state;
-    print_message("CUDA driver: %d symbols, cuBLAS: %d, NVRTC: %d\n", 0 MST_CUDA_SYMBOLS(COUNT) MST_CUDA_OPTIONAL_SYMBOLS(COUNT),
-                  0 MST_CUBLAS_SYMBOLS(COUNT) MST_CUBLAS_OPTIONAL_SYMBOLS(COUNT), 0 MST_NVRTC_SYMBOLS(COUNT));
+    print_message("CUDA driver: %d symbols, cuBLAS: %d, cuDNN: %d, NVRTC: %d\n", 0 MST_CUDA_SYMBOLS(COUNT) MST_CUDA_OPTIONAL_SYMBOLS(COUNT),
+                  0 MST_CUBLAS_SYMBOLS(COUNT) MST_CUBLAS_OPTIONAL_SYMBOLS(COUNT), 0 MST_CUDNN_SYMBOLS(COUNT), 0 MST_NVRTC_SYMBOLS(COUNT));
 }
 
 #ifdef NCCL_HEADER

@@ -94,18 +94,22 @@ static void *tell_library(const char *name, const char *const *sonames) {
 static void tell_libraries(int driver) {
     static const char *const nvrtc_names[] = {"libnvrtc.so.13", "libnvrtc.so.12", NULL};
     static const char *const cublas_names[] = {"libcublas.so.13", "libcublas.so.12", NULL};
+    static const char *const cudnn_names[] = {"libcudnn.so.9", NULL};
     static const char *const nccl_names[] = {"libnccl.so.2", NULL};
     const int from = driver > 0 && driver < 13000;
     int parts[3] = {0}, version = 0;
     void *nvrtc = tell_library("NVRTC", nvrtc_names + from), *cublas = tell_library("cuBLAS", cublas_names + from),
-         *nccl = tell_library("NCCL", nccl_names);
+         *cudnn = tell_library("cuDNN", cudnn_names), *nccl = tell_library("NCCL", nccl_names);
     FIND(nvrtc, nvrtcVersion, int *, int *);
     FIND(cublas, cublasGetProperty, int, int *);
+    FIND(cudnn, cudnnGetVersion, void); /* a size_t, of 5 digits */
     FIND(nccl, ncclGetVersion, int *);
     if (nvrtcVersion && nvrtcVersion(&parts[0], &parts[1]) == 0) printf("NVRTC: %d.%d\n", parts[0], parts[1]);
     bool known = cublasGetProperty != NULL;
     for (int i = 0; i < 3 && known; i++) known = cublasGetProperty(i, &parts[i]) == 0;
     if (known) printf("cuBLAS: %d.%d.%d\n", parts[0], parts[1], parts[2]);
+    if (cudnnGetVersion) version = cudnnGetVersion();
+    if (cudnnGetVersion) printf("cuDNN: %d.%d.%d\n", version / 10000, version / 100 % 100, version % 100);
     if (ncclGetVersion && ncclGetVersion(&version) == 0) printf("NCCL: %d.%d.%d\n", version / 10000, version / 100 % 100, version % 100);
 }
 

@@ -289,6 +289,20 @@ static void wrong_programs_get_messages(void **state) {
     assert_int_equal(wrong, 22);
 }
 
+/* ---- who computes ---- */
+
+/* On GPUs it is cuDNN, unless the environment says otherwise: then it has not been called at
+ * all. */
+static void gpus_have_used_the_library_that_was_asked_for(void **state) {
+    static const char *const calls[] = {"cudnnConvolutionForward", "cudnnConvolutionBackwardData", "cudnnConvolutionBackwardFilter"};
+    const char *asked = getenv("MUSTER_CUDNN");
+    const bool none = !on_gpus() || (asked && strcmp(asked, "none") == 0);
+    (void)state;
+    for (int32_t i = 0; i < 3; i++)
+        if (machine_calls(calls[i]) >= 0) assert_int_equal(machine_calls(calls[i]) > 0, !none);
+    if (none && on_gpus() && machine_calls("cudnnCreate") >= 0) assert_int_equal(machine_calls("cudnnCreate"), 0);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(results_and_gradients_are_those_of_pytorch),
@@ -296,6 +310,7 @@ int main(void) {
         cmocka_unit_test(shapes_are_those_of_the_window),
         cmocka_unit_test(attributes_that_say_the_same_make_one_node),
         cmocka_unit_test(wrong_programs_get_messages),
+        cmocka_unit_test(gpus_have_used_the_library_that_was_asked_for), /* the last one */
     };
     return cmocka_run_group_tests(tests, graph_open, graph_close);
 }

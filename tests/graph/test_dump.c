@@ -24,30 +24,30 @@
 #define FUNCTION_TEXT                                                 \
     "function \"the \"example\"\": 9 expressions, 0 groups\n"         \
     "%1 = input \"x\"  (rows, 3) f32\n"                               \
+    "%10 = exp(%1)  (rows, 3) f32  net.c:6\n"                         \
+    "%11 = transpose(%10, axes=[1, 0])  (3, rows) f32  net.c:7\n"     \
     "%2 = parameter \"w\"  (3, 2) f32\n"                              \
     "%3 = matmul(%1, %2)  (rows, 2) f32  net.c:1\n"                   \
     "%4 = tanh(%3)  \"a \"hidden\" layer\"  (rows, 2) f32  net.c:2\n" \
     "%15 = square(%4)  (rows, 2) f32  net.c:3\n"                      \
     "%16 = multiply(%15, 2)  (rows, 2) f32  net.c:4\n"                \
     "%17 = mean(%16, axis=[0])  (2,) f32  net.c:5\n"                  \
-    "%10 = exp(%1)  (rows, 3) f32  net.c:6\n"                         \
-    "%11 = transpose(%10, axes=[1, 0])  (3, rows) f32  net.c:7\n"     \
     "output \"mean\" = %17\n"                                         \
     "output \"turned\" = %11\n"                                       \
     "update \"w\" = %2\n"
-#define CALLED_TEXT                                                                                   \
-    "function \"the \"example\"\": 9 expressions, 0 groups, 8 steps, a block of 64 bytes, rows = 4\n" \
-    "%1 = input \"x\"  (4, 3) f32  input \"x\"\n"                                                     \
-    "%2 = parameter \"w\"  (3, 2) f32  variable \"w\"\n"                                              \
-    "%3 = matmul(%1, %2)  (4, 2) f32  step 0  block 0 to 32  net.c:1\n"                               \
-    "%4 = tanh(%3)  \"a \"hidden\" layer\"  (4, 2) f32  step 1  block 0 to 32  net.c:2\n"             \
-    "%15 = square(%4)  (4, 2) f32  step 2  block 0 to 32  net.c:3\n"                                  \
-    "%16 = multiply(%15, 2)  (4, 2) f32  step 3  block 0 to 32  net.c:4\n"                            \
-    "%17 = mean(%16, axis=[0])  (2,) f32  step 4  output \"mean\"  net.c:5\n"                         \
-    "%10 = exp(%1)  (4, 3) f32  step 5  block 0 to 48  net.c:6\n"                                     \
-    "%11 = transpose(%10, axes=[1, 0])  (3, 4) f32  view  block 0 to 48  net.c:7\n"                   \
-    "output \"mean\" = %17\n"                                                                         \
-    "output \"turned\" = %11\n"                                                                       \
+#define CALLED_TEXT                                                                                    \
+    "function \"the \"example\"\": 9 expressions, 0 groups, 8 steps, a block of 128 bytes, rows = 4\n" \
+    "%1 = input \"x\"  (4, 3) f32  input \"x\"\n"                                                      \
+    "%10 = exp(%1)  (4, 3) f32  step 0  block 0 to 48  net.c:6\n"                                      \
+    "%11 = transpose(%10, axes=[1, 0])  (3, 4) f32  view  block 0 to 48  net.c:7\n"                    \
+    "%2 = parameter \"w\"  (3, 2) f32  variable \"w\"\n"                                               \
+    "%3 = matmul(%1, %2)  (4, 2) f32  step 1  block 64 to 96  net.c:1\n"                               \
+    "%4 = tanh(%3)  \"a \"hidden\" layer\"  (4, 2) f32  step 2  block 64 to 96  net.c:2\n"             \
+    "%15 = square(%4)  (4, 2) f32  step 3  block 64 to 96  net.c:3\n"                                  \
+    "%16 = multiply(%15, 2)  (4, 2) f32  step 4  block 64 to 96  net.c:4\n"                            \
+    "%17 = mean(%16, axis=[0])  (2,) f32  step 5  output \"mean\"  net.c:5\n"                          \
+    "output \"mean\" = %17\n"                                                                          \
+    "output \"turned\" = %11\n"                                                                        \
     "update \"w\" = %2\n"
 enum { ROWS = 4, K = 3, TEXT = 20000 };
 

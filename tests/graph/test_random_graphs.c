@@ -364,8 +364,10 @@ static muster_expr *build(building *b, inputs *in) {
     return loss;
 }
 
-typedef enum variant { PLAIN, UNSHARED, UNFUSED, UNSIMPLIFIED, VARIANTS } variant;
-static const char *const variants[VARIANTS] = {"plain", "unshared", "unfused", "unsimplified"};
+typedef enum variant { PLAIN, UNSHARED, UNFUSED, LIMITED, LIMITED_UNFUSED, LIMITED_CHECKED, UNSIMPLIFIED, VARIANTS } variant;
+static const char *const variants[VARIANTS] = {"plain",           "unshared",        "unfused",     "limited",
+                                               "limited unfused", "limited checked", "unsimplified"};
+static bool is_limited(variant kind) { return kind == LIMITED || kind == LIMITED_UNFUSED || kind == LIMITED_CHECKED; }
 
 static bool has_groups(const muster_graph *graph) {
     mst_graph_program program = {.graph = graph->graph};
@@ -378,6 +380,7 @@ static bool has_groups(const muster_graph *graph) {
 
 typedef struct counts {
     int32_t uses[MST_OPERATORS], with_gradient, with_groups;
+    int32_t repeated; /* graphs that compute values again */
 } counts;
 
 /* `count`, if not NULL, gets the operations of the graph. fused: its groups are compiled for
@@ -398,7 +401,9 @@ static muster_function *compile(muster_runtime *runtime, uint64_t seed, variant 
     }
     muster_graph_options_init(&options);
     options.unshared_memory = kind == UNSHARED;
-    options.unfused = kind == UNFUSED || !fused;
+    options.unfused = kind == UNFUSED || kind == LIMITED_UNFUSED || !fused;
+    options.memory_limit = is_limited(kind); /* a byte: all that helps is computed again */
+    options.check_memory = kind == LIMITED_CHECKED;
     options.unsimplified = kind == UNSIMPLIFIED;
     if (count) count->with_groups += has_groups(b.graph);
     assert_ok(muster_graph_compile(b.graph, &options, &function));
@@ -417,6 +422,16 @@ static void call(muster_function *function, const inputs *in, results *r) {
         out[1 + i].data = r->gradients[i];
     }
     assert_ok(muster_function_call(function, in->tensors, INPUTS, out, 1 + INPUTS, NULL));
+}
+
+static void memory_count(muster_function *function, counts *count) {
+    muster_graph_memory memory;
+    muster_graph_memory_init(&memory);
+    assert_ok(muster_graph_function_memory(function, 0, &memory));
+    if (memory.repeated_steps ? memory.block_bytes >= memory.unlimited_bytes : memory.block_bytes != memory.unlimited_bytes)
+        fail_msg("%d steps again: %lld bytes, %lld without a limit", (int)memory.repeated_steps, (long long)memory.block_bytes,
+                 (long long)memory.unlimited_bytes);
+    count->repeated += memory.repeated_steps > 0;
 }
 
 static double loss_at(muster_function *function, const inputs *in) {
@@ -500,6 +515,7 @@ static void random_graphs_agree(void **state) {
         for (variant v = 0; v < VARIANTS; v++) {
             functions[v] = compile(runtime, seed, v, fused, &in, v == PLAIN ? &count : NULL);
             call(functions[v], &in, &found[v]);
+            if (v == LIMITED_UNFUSED) memory_count(functions[v], &count);
             if (v == UNSIMPLIFIED && distance(&in, &found[v], &found[PLAIN]) > 1e-11)
                 fail_msg("seed %llu: simplifying changes the result by %g", (unsigned long long)seed,
                          distance(&in, &found[v], &found[PLAIN]));
@@ -514,6 +530,7 @@ static void random_graphs_agree(void **state) {
     assert_int_equal(graphs, wanted);
     assert_true(10 * count.with_gradient >= 9 * graphs);
     assert_true(10 * count.with_groups >= 8 * graphs);
+    assert_true(10 * count.repeated >= graphs);
     if (wanted < GRAPHS) return;
     for (int32_t id = 0; id < MST_OPERATORS; id++) {
         const mst_operator *op = mst_operators[id];

@@ -132,5 +132,9 @@ expect(code == 0 and "aborted" not in output, "a child that exits does nothing")
 code, output = run(2, "end", "lost")
 expect("muster: exits without MPI_Finalize" in output, "it says so")  # the launcher may end the other one before it does
 
+code, output = run(2, "end", "finalise", LD_PRELOAD=os.path.join(os.path.dirname(program), "libmpi_stuck_finalise.so"))
+expect("MPI_Finalize has not returned for 10 s, though all processes are in it: exits without it" in output, "it says so")  # the launcher ends the other one
+expect(code == (1 if name == "openmpi" else 0), "the launcher of Open MPI calls that abnormal")
+
 print(f"{cases} launches")
-expect(cases == (22 if full else 21) + bool(second), "the number of launches")
+expect(cases == (23 if full else 22) + bool(second), "the number of launches")

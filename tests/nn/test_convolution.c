@@ -1,6 +1,7 @@
 /* The three computations of a convolution against seven loops in f64: random shapes, each kind of
- * layout, all dtypes; on CPU cores with BLAS, without, and by oneDNN, and by the kernels. The
- * numbers are small integers, so that sums of f32 and f64 are exact. */
+ * layout, all dtypes; on CPU cores with BLAS, without, and by oneDNN, and by the kernels; on GPUs
+ * by the kernels, and by cuDNN. The numbers are small integers, so that sums of f32 and f64 are
+ * exact. */
 #include "base_check.h"
 #include "base_machine.h"
 #include "convolution/convolution_impl.h"
@@ -12,6 +13,7 @@
 #include "ops_fixture.h"
 
 #include <math.h>
+#include <stdlib.h>
 
 enum { X, W, Y, OPERANDS, AXES = 3, MOST = 5 };
 enum { CONTIGUOUS, CHANNELS_LAST, STRIDED, LAYOUTS };
@@ -217,7 +219,13 @@ static void run_case(muster_worker *worker, const shape_case *c, muster_dtype dt
 
 /* ---- many cases ---- */
 
-static int32_t cases, empty;
+static int32_t cases, empty, for_cudnn;
+
+/* Our kernels have what is empty, and where each group has one channel of x. */
+static bool is_for_cudnn(const shape_case *c, int32_t kind) {
+    const bool depthwise = c->convolution.groups > 1 && c->shapes[W][1] == 1 && kind != 2;
+    return storage_of(c, X) && storage_of(c, W) && storage_of(c, Y) && !depthwise;
+}
 
 static muster_status small_body(muster_worker *worker, void *unused) {
     const int rounds = ops_rounds(40, 1000);
@@ -233,6 +241,7 @@ static muster_status small_body(muster_worker *worker, void *unused) {
                 for (int32_t i = 0; style == LAYOUTS && i < OPERANDS; i++) layouts[i] = (int32_t)ops_random(LAYOUTS);
                 run_case(worker, &c, dtype, kind, layouts);
                 cases++;
+                for_cudnn += is_for_cudnn(&c, kind);
                 empty += storage_of(&c, Y) == 0;
             }
     return MUSTER_OK;
@@ -251,6 +260,7 @@ static muster_status large_body(muster_worker *worker, void *unused) {
                     const int32_t of_x = layout == 3 ? CHANNELS_LAST : layout % 2, of_y = layout == 3 ? CONTIGUOUS : layout % 2;
                     run_case(worker, &c, dtype, kind, (const int32_t[]){of_x, CONTIGUOUS, of_y});
                     cases++;
+                    for_cudnn += is_for_cudnn(&c, kind);
                 }
     return MUSTER_OK;
 }
@@ -283,6 +293,39 @@ static void run_by_onednn(mst_task body) {
     assert_in_range(onednn_runs, (cases - cases_before) / 20, (cases - cases_before) / 4);
 }
 
+/* cuDNN, the same; its handle is made first. */
+static int32_t cudnn_runs;
+static muster_status cudnn_create(muster_worker *worker, const mst_convolution_geometry *geometry, void **state) {
+    return mst_convolution_cudnn.create(worker, geometry, state);
+}
+static muster_status cudnn_run(muster_worker *worker, void *state, const mst_convolution_parameters *parameters) {
+    cudnn_runs++;
+    return mst_convolution_cudnn.run(worker, state, parameters);
+}
+static void cudnn_destroy(void *state) { mst_convolution_cudnn.destroy(state); }
+
+static muster_status opened_body(muster_worker *worker, void *body) {
+    mst_convolution_open(worker->device);
+    return (*(const mst_task *)body)(worker, NULL);
+}
+
+static void run_by_cudnn(mst_task body) {
+    static const mst_convolution_library counted = {"counted", cudnn_create, cudnn_run, cudnn_destroy};
+    static const mst_convolution_library *const list[] = {&counted, NULL};
+    const char *asked = getenv("MUSTER_CUDNN");
+    const bool none = asked && strcmp(asked, "none") == 0;
+    const int64_t calls = machine_calls("cudnnConvolutionForward");
+    const mst_convolution_library *const *before = mst_convolution_libraries;
+    mst_convolution_libraries = list;
+    cudnn_runs = for_cudnn = 0;
+    ops_seed();
+    const muster_status status = ops_run_on("discrete", opened_body, &body);
+    mst_convolution_libraries = before;
+    assert_ok(status);
+    assert_int_equal(cudnn_runs, none ? 0 : for_cudnn);
+    if (calls >= 0) assert_int_equal(machine_calls("cudnnConvolutionForward") > calls, !none);
+}
+
 static void run_everywhere(mst_task body) {
     static const char *const backends[] = {"host", "discrete"};
     static const mst_convolution_library *const none[] = {NULL};
@@ -291,7 +334,10 @@ static void run_everywhere(mst_task body) {
         ops_seed();
         assert_ok(ops_run_on(backends[b], body, NULL));
     }
-    if (on_gpus()) return;
+    if (on_gpus()) {
+        run_by_cudnn(body);
+        return;
+    }
     ops_seed();
     assert_ok(mst_blas_open(false));
     const bool blas = mst_blas_get()->sgemm != NULL;
@@ -302,7 +348,7 @@ static void run_everywhere(mst_task body) {
     run_by_onednn(body);
 }
 
-static int32_t places_to_run(void) { return on_gpus() ? 2 - ops_first_backend() : 4; }
+static int32_t places_to_run(void) { return on_gpus() ? 3 - ops_first_backend() : 4; }
 
 static void small_shapes_agree_with_seven_loops(void **state) {
     (void)state;

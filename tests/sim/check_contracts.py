@@ -8,6 +8,7 @@ sim = root / "tests" / "sim"
 libraries = {
     root / "lib/device/cuda/cuda_api_private.h": sim / "test_contract_driver.c",
     root / "lib/device/cuda/cublas_api_private.h": sim / "test_contract_cublas.c",
+    root / "lib/device/cuda/cudnn_api_private.h": sim / "test_contract_cudnn.c",
     root / "lib/device/cuda/nvrtc_api_private.h": sim / "test_contract_nvrtc.c",
     root / "collectives/nccl/nccl_api_private.h": sim / "nccl" / "test_contract_nccl.c",
 }

@@ -6,6 +6,7 @@
 
 mst_cuda_api cu;
 mst_cublas_api blas;
+mst_cudnn_api dnn;
 mst_nvrtc_api nvrtc;
 contract_device gpu;
 
@@ -15,6 +16,9 @@ static const mst_foreign_symbol cuda_symbols[] = {MST_CUDA_SYMBOLS(MST_FOREIGN_N
 #define MST_FOREIGN_STRUCT mst_cublas_api
 static const mst_foreign_symbol cublas_symbols[] = {MST_CUBLAS_SYMBOLS(MST_FOREIGN_NEEDED)
                                                         MST_CUBLAS_OPTIONAL_SYMBOLS(MST_FOREIGN_OPTIONAL)};
+#undef MST_FOREIGN_STRUCT
+#define MST_FOREIGN_STRUCT mst_cudnn_api
+static const mst_foreign_symbol cudnn_symbols[] = {MST_CUDNN_SYMBOLS(MST_FOREIGN_NEEDED)};
 #undef MST_FOREIGN_STRUCT
 #define MST_FOREIGN_STRUCT mst_nvrtc_api
 static const mst_foreign_symbol nvrtc_symbols[] = {MST_NVRTC_SYMBOLS(MST_FOREIGN_NEEDED)};
@@ -49,6 +53,9 @@ static bool open_library(const char *const *sonames, const mst_foreign_symbol *s
 bool contract_open_cuda(void) { return open_library((const char *const[]){"libcuda.so.1", NULL}, cuda_symbols, COUNT(cuda_symbols), &cu); }
 bool contract_open_cublas(void) {
     return open_library((const char *const[]){"libcublas.so.13", "libcublas.so.12", NULL}, cublas_symbols, COUNT(cublas_symbols), &blas);
+}
+bool contract_open_cudnn(void) {
+    return open_library((const char *const[]){"libcudnn.so.9", NULL}, cudnn_symbols, COUNT(cudnn_symbols), &dnn);
 }
 bool contract_open_nvrtc(void) {
     return open_library((const char *const[]){"libnvrtc.so.13", "libnvrtc.so.12", NULL}, nvrtc_symbols, COUNT(nvrtc_symbols), &nvrtc);

@@ -7,16 +7,19 @@
 #include "base_check.h"
 #include "cublas_api_private.h"
 #include "cuda_api_private.h"
+#include "cudnn_api_private.h"
 #include "nvrtc_api_private.h"
 
 extern mst_cuda_api cu;
 extern mst_cublas_api blas;
+extern mst_cudnn_api dnn;
 extern mst_nvrtc_api nvrtc;
 
 /* Each opens one library and fills its functions; false, and a line on stderr: it is not there, or
  * lacks a symbol. */
 bool contract_open_cuda(void);
 bool contract_open_cublas(void);
+bool contract_open_cudnn(void);
 bool contract_open_nvrtc(void);
 
 /* contract.cu, compiled for the option ("--gpu-architecture=sm_90"). Freed by free. Fails the

@@ -9,6 +9,30 @@ static struct {
     sim_gate gate;       /* bumped when it has loaded */
 } loading[SIM_DEVICES];
 
+enum { LOADED_MAX = 1 << 15 };
+static atomic_ullong loaded[LOADED_MAX];
+
+bool sim_code_is_new(uint64_t number) {
+    if (!number) number = 1;
+    for (unsigned i = 0; i < LOADED_MAX; i++) {
+        unsigned long long there = 0;
+        if (atomic_compare_exchange_strong_explicit(&loaded[(number + i) % LOADED_MAX], &there, number, memory_order_relaxed,
+                                                    memory_order_relaxed))
+            return true;
+        if (there == number) return false;
+    }
+    return false;
+}
+
+static void forget(void) {
+    for (int i = 0; i < LOADED_MAX; i++) atomic_store(&loaded[i], 0);
+}
+__attribute__((constructor)) static void add_forget(void) { sim_on_reset(forget); }
+
+uint64_t sim_context_number(const sim_context *context) {
+    return (uint64_t)context->device << 32 | atomic_load_explicit(&context->births, memory_order_relaxed);
+}
+
 static bool is_over(int device) {
     return atomic_load_explicit(&sim_state.ending, memory_order_relaxed) || sim_device_error(device) != SIM_OK;
 }

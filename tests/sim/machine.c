@@ -8,7 +8,7 @@
 sim_machine sim_state;
 pthread_mutex_t sim_state_lock = PTHREAD_MUTEX_INITIALIZER;
 
-enum { FORGETTERS = 8, CONNECTIONS = 8 };
+enum { FORGETTERS = 16, CONNECTIONS = 8 };
 static void (*forgetters[FORGETTERS])(void);
 static int forgetter_count;
 static pthread_once_t prepared = PTHREAD_ONCE_INIT;

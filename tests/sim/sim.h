@@ -1,8 +1,8 @@
 /* The simulated GPU machine as a test controls it: what machine there is, what goes wrong in it and
  * when, and what its checker saw. Link the target muster_sim; the library under test opens the
- * driver, cuBLAS, NVRTC and NCCL of the same machine when MUSTER_CUDA_LIBRARIES names the folder of
- * these libraries. Every function may be called by any thread, but for reset and check_leaks: no
- * other thread may be in a call then. */
+ * driver, cuBLAS, cuDNN, NVRTC and NCCL of the same machine when MUSTER_CUDA_LIBRARIES names the
+ * folder of these libraries. Every function may be called by any thread, but for reset and
+ * check_leaks: no other thread may be in a call then. */
 #ifndef MUSTER_SIM_H
 #define MUSTER_SIM_H
 
@@ -100,7 +100,7 @@ MUSTER_SIM_API uint64_t muster_sim_left_out(void); /* how often threads have pas
 /* ---- counts ---- */
 MUSTER_SIM_API uint64_t muster_sim_calls(const char *symbol); /* since the last reset; NULL: of all */
 /* The symbols of the libraries that are open so far, by index; NULL after the last. library:
- * "cuda", "cublas", "nvrtc" or "nccl". */
+ * "cuda", "cublas", "cudnn", "nvrtc" or "nccl". */
 MUSTER_SIM_API const char *muster_sim_symbol(int index, const char **library);
 /* Calls that waited in the host for what was queued: cuMemFree, copies to pageable memory,
  * cuStreamSynchronize, ... */

@@ -1,5 +1,5 @@
 /* The inside of the simulated machine (libmuster-sim.so), for the libraries that stand on it: the
- * driver's, cuBLAS's, NVRTC's and NCCL's.
+ * driver's, cuBLAS's, cuDNN's, NVRTC's and NCCL's.
  *
  * ThreadSanitizer must see the order that a real machine gives, and no more of it: a program that
  * forgets to wait for a copy has a data race here. So what the issuing thread and a stream's thread
@@ -165,8 +165,12 @@ SIM_EXPORT void sim_hazard_waits(const char *symbol);               /* called by
  * other threads that need its context stand still, and reports a collective that is in flight
  * there. symbol: the call. what: for the report, "the kernel of a new product". */
 SIM_EXPORT void sim_code_load(int device, const char *symbol, const char *what);
-SIM_EXPORT void sim_context_load(int device);  /* the same without the report */
-SIM_EXPORT bool sim_context_loads(int device); /* a thread loads code, and holds the context */
+/* Code that a library loads at its first use has a number, which it makes of what decides that (of
+ * the context, too): true the first time. Where there is no room nothing is new any more. */
+SIM_EXPORT bool sim_code_is_new(uint64_t number);
+SIM_EXPORT uint64_t sim_context_number(const sim_context *context); /* another one after a reset of the context */
+SIM_EXPORT void sim_context_load(int device);                       /* the same without the report */
+SIM_EXPORT bool sim_context_loads(int device);                      /* a thread loads code, and holds the context */
 /* Called by whatever needs the context of the device: stands still while another thread loads
  * there. What pushes into a stream has called it. */
 SIM_EXPORT void sim_context_enter(int device);

@@ -34,3 +34,11 @@ void machine_check(bool all_closed) {
     clear();
     if (*text) fail_msg("the machine reports:\n%s", text);
 }
+
+int64_t machine_calls(const char *symbol) {
+    void *found = of_machine("muster_sim_calls");
+    uint64_t (*calls)(const char *);
+    if (!found) return -1;
+    memcpy(&calls, &found, sizeof calls);
+    return (int64_t)calls(symbol);
+}

@@ -4,11 +4,15 @@
 #define BASE_MACHINE_H
 
 #include <stdbool.h>
+#include <stdint.h>
 
 bool on_gpus(void);
 
 /* Fails the test if the machine has seen a broken rule since the last check or, where all is
  * closed, if anything is left in it. */
 void machine_check(bool all_closed);
+
+/* How often the function of a foreign library has been called; -1: the machine is not simulated. */
+int64_t machine_calls(const char *symbol);
 
 #endif

@@ -1,5 +1,6 @@
 #include "graph_invariance_private.h"
 #include "graph_private.h"
+#include "muster/nodes.h"
 #include "runtime_impl.h"
 
 #include <math.h>
@@ -141,6 +142,8 @@ static void function_make(running *r) {
     options.rows = r->way->expected_rows;
     options.step_times = r->way->timed;
     options.micro_batches = r->way->micro_batches;
+    options.memory_limit = r->way->memory_limit;
+    options.plain_layout = r->way->plain_layout;
     const mst_ports *outputs = &r->graph->graph->outputs;
     r->output_count = outputs->count;
     for (int32_t o = 0; o < outputs->count; o++)
@@ -239,6 +242,20 @@ static muster_status call_make(const running *r, const call *c) {
     return status == MUSTER_OK ? muster_pending_wait(&pending) : status;
 }
 
+/* With a limit no block is larger than without. */
+static void memory_note(const running *r) {
+    const int32_t process = muster_runtime_process(r->runtime), last = muster_runtime_first_rank(r->runtime, process + 1);
+    muster_graph_memory memory;
+    muster_graph_memory_init(&memory);
+    for (int32_t rank = muster_runtime_first_rank(r->runtime, process); rank < last; rank++) {
+        assert_ok(muster_graph_function_memory(r->function, rank, &memory));
+        if (memory.block_bytes > memory.unlimited_bytes || memory.largest_bytes < memory.block_bytes)
+            fail_msg("%s: a block of %lld bytes, the largest %lld, without a limit %lld", r->its->name, (long long)memory.block_bytes,
+                     (long long)memory.largest_bytes, (long long)memory.unlimited_bytes);
+        r->values->repeated += memory.repeated_steps;
+    }
+}
+
 static void run_once(const running *r, int32_t number) {
     call *c = calloc(1, sizeof *c);
     assert_non_null(c);
@@ -248,6 +265,7 @@ static void run_once(const running *r, int32_t number) {
     call_outputs(r, rows, c);
     const muster_status status = call_make(r, c);
     const double code = status;
+    memory_note(r);
     if (status != MUSTER_OK && !*r->values->message) strcpy(r->values->message, muster_last_error());
     invariance_add(r->values, &code, MUSTER_F64, 1);
     for (int32_t o = 0; status == MUSTER_OK && o < r->output_count; o++)

@@ -69,9 +69,10 @@ typedef struct invariance_way {
     bool minibatch;    /* scattered inputs hold the selected rows only */
     bool asynchronous;
     uint32_t unwanted; /* a mask of outputs */
-    bool unshared, unfused, unsimplified, checked, timed;
+    bool unshared, unfused, unsimplified, checked, timed, plain_layout;
     int64_t expected_rows; /* muster_graph_options.rows */
     int64_t micro_batches; /* muster_graph_options.micro_batches */
+    int64_t memory_limit;  /* muster_graph_options.memory_limit */
 } invariance_way;
 
 /* A list of values. Free it by invariance_free. */
@@ -81,6 +82,7 @@ typedef struct invariance_values {
     int64_t *ends; /* of each value in items[] */
     int32_t value_count, value_capacity;
     char message[MST_MESSAGE_SIZE]; /* of the first call that failed; empty: none */
+    int64_t repeated;               /* steps that computed values again, of all calls and devices */
 } invariance_values;
 
 /* Runs the case on the runtime. Fails the test where a replica of a variable differs from another,

@@ -1,11 +1,15 @@
-/* Opens the driver, cuBLAS and NVRTC once per process, and converts their errors to the
+/* Opens the driver, cuBLAS, cuDNN and NVRTC once per process, and converts their errors to the
  * library's. */
 #include "cublas_api_private.h"
 #include "cuda_api_private.h"
+#include "cudnn_api_private.h"
+#include "environment_impl.h"
 #include "nvrtc_api_private.h"
 
 #include <pthread.h>
 #include <stdatomic.h>
+#include <stdio.h>
+#include <string.h>
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 
@@ -189,6 +193,55 @@ muster_status mst_cublas_error(const mst_cublas_api *api, mst_cublas_status resu
     if (result == MST_CUBLAS_SUCCESS) return MUSTER_OK;
     const char *text = api->cublasGetStatusString(result);
     return mst_error(status_of_cublas(result), "%s: cuBLAS: %s: expected success, received %s (%u)", device, symbol,
+                     text ? text : "an unknown status", result);
+}
+
+/* ---- cuDNN ---- */
+
+static mst_cudnn_api cudnn_functions;
+#define MST_FOREIGN_STRUCT mst_cudnn_api
+static const mst_foreign_symbol cudnn_symbols[] = {MST_CUDNN_SYMBOLS(MST_FOREIGN_NEEDED)};
+#undef MST_FOREIGN_STRUCT
+
+static char cudnn_name[4096] = "libcudnn.so.9";
+static const char *const cudnn_names[] = {cudnn_name};
+static const mst_foreign_library cudnn_library = {"cuDNN", cudnn_names, 1, cudnn_symbols, sizeof cudnn_symbols / sizeof *cudnn_symbols};
+
+static void take_cudnn_name(void) {
+    const char *asked = mst_environment_get("MUSTER_CUDNN");
+    if (asked && strcmp(asked, "none") != 0) snprintf(cudnn_name, sizeof cudnn_name, "%s", asked);
+}
+
+muster_status mst_cudnn_api_get(const mst_cudnn_api **api) {
+    static opened cudnn = {.library = &cudnn_library, .functions = &cudnn_functions};
+    static pthread_once_t named = PTHREAD_ONCE_INIT;
+    const char *asked = mst_environment_get("MUSTER_CUDNN");
+    *api = NULL;
+    if (asked && strcmp(asked, "none") == 0) return mst_error(MUSTER_UNAVAILABLE, "cuDNN: MUSTER_CUDNN is \"none\"");
+    (void)pthread_once(&named, take_cudnn_name);
+    MUSTER_TRY(open_once(&cudnn));
+    *api = &cudnn_functions;
+    return MUSTER_OK;
+}
+
+/* What it does not take is not supported, whatever the reason. */
+static muster_status status_of_cudnn(mst_cudnn_status result) {
+    if (result == MST_CUDNN_HOST_ALLOCATION_FAILED || result == MST_CUDNN_DEVICE_ALLOCATION_FAILED) return MUSTER_OUT_OF_MEMORY;
+    switch (result / 1000 * 1000) {
+    case 1000:
+        return MUSTER_UNAVAILABLE;
+    case MST_CUDNN_BAD_PARAM:
+    case MST_CUDNN_NOT_SUPPORTED:
+        return MUSTER_UNSUPPORTED;
+    default:
+        return MUSTER_SYSTEM;
+    }
+}
+
+muster_status mst_cudnn_error(const mst_cudnn_api *api, mst_cudnn_status result, const char *symbol, const char *device) {
+    if (result == MST_CUDNN_SUCCESS) return MUSTER_OK;
+    const char *text = api->cudnnGetErrorString(result);
+    return mst_error(status_of_cudnn(result), "%s: cuDNN: %s: expected success, received %s (%u)", device, symbol,
                      text ? text : "an unknown status", result);
 }
 

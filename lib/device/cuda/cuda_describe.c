@@ -1,4 +1,5 @@
 /* The description of a runtime's GPUs. */
+#include "cuda_convolution_impl.h"
 #include "cuda_device_private.h"
 #include "nvrtc_api_private.h"
 
@@ -35,12 +36,14 @@ void mst_cuda_describe_blas(const mst_device *device, char *text, size_t size) {
 }
 
 void mst_cuda_describe_libraries(const mst_device *device, char *text, size_t size) {
-    char blas[VERSION_SIZE], nvrtc[VERSION_SIZE];
+    char blas[VERSION_SIZE], nvrtc[VERSION_SIZE], cudnn[VERSION_SIZE];
     const int driver = mst_cuda_driver_version();
     cublas_version(mst_cuda_of(device), blas);
     nvrtc_version(nvrtc);
-    snprintf(text, size, "driver for CUDA %d.%d%s, cuBLAS %s, NVRTC %s%s", driver / 1000, driver % 1000 / 10,
-             mst_cuda_loading_mode(mst_cuda_of(device)), blas, nvrtc, mst_foreign_simulated() ? ", all simulated" : "");
+    mst_cuda_describe_cudnn(cudnn, sizeof cudnn);
+    snprintf(text, size, "driver for CUDA %d.%d%s, cuBLAS %s, NVRTC %s, %s%s", driver / 1000, driver % 1000 / 10,
+             mst_cuda_loading_mode(mst_cuda_of(device)), blas, nvrtc, *cudnn ? cudnn : "no cuDNN",
+             mst_foreign_simulated() ? ", all simulated" : "");
 }
 
 static double mebibytes(int64_t bytes) { return (double)bytes / (1 << 20); }

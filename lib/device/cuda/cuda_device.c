@@ -85,6 +85,7 @@ static muster_status open_parts(mst_cuda *cuda) {
 /* In reverse order. */
 static void close_parts(mst_cuda *cuda) {
     mst_cuda_close_code(cuda);
+    mst_cuda_close_dnn(cuda);
     mst_cuda_close_blas(cuda);
     mst_cuda_close_staging(cuda);
     mst_cuda_close_memory(cuda);

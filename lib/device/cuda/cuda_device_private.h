@@ -5,6 +5,7 @@
 #include "cublas_api_private.h"
 #include "cuda_api_private.h"
 #include "cuda_impl.h"
+#include "cudnn_api_private.h"
 #include "slab_private.h"
 
 enum {
@@ -120,6 +121,10 @@ typedef struct mst_cuda {
     size_t blas_workspace_bytes;
     unsigned long long workspace_id; /* the driver's number of that allocation; 0: not known yet */
     bool tf32;
+
+    mst_cudnn_handle dnn; /* NULL: no convolution has been asked for, or cuDNN is not there */
+    const mst_cudnn_api *dnn_api;
+    size_t dnn_workspace_most; /* bytes for one convolution */
 
     mst_cuda_product *products; /* that have been computed, by their hash */
     int64_t stack_bytes;        /* that the driver has for each thread of a kernel */
@@ -256,6 +261,10 @@ muster_status mst_cuda_join(mst_cuda *cuda, mst_cu_stream earlier, mst_cu_stream
 muster_status mst_cuda_check_stream(mst_cuda *cuda, mst_cu_stream stream, const char *where);
 /* Makes the BLAS handle use this stream and the device's own workspace. */
 muster_status mst_cuda_bind_blas(mst_cuda *cuda, mst_cu_stream stream);
+
+/* Makes the handle of cuDNN, if there is one, use this stream. */
+muster_status mst_cuda_bind_dnn(mst_cuda *cuda, mst_cu_stream stream);
+void mst_cuda_close_dnn(mst_cuda *cuda);
 
 /* ---- loading (cuda_loading.c) ---- */
 muster_status mst_cuda_open_loading(mst_cuda *cuda); /* closing the device frees what it has allocated */

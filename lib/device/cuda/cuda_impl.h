@@ -28,7 +28,8 @@ void *mst_cuda_blas(const mst_device *device);
 int32_t mst_cuda_ordinal(const mst_device *device);
 
 /* Text for the runtime's description, of an open CUDA device. The libraries are the same for all
- * devices: "driver for CUDA 12.8 (lazy loading), cuBLAS 12.8.4, NVRTC 12.8". The device: "cuda:0:
+ * devices: "driver for CUDA 12.8 (lazy loading), cuBLAS 12.8.4, NVRTC 12.8, cuDNN 9.19.0", where
+ * the last may be "no cuDNN". The device: "cuda:0:
  * compute capability 9.0, 132 multiprocessors, 64 MiB of device memory reserved and 32 MiB for
  * cuBLAS". */
 void mst_cuda_describe_libraries(const mst_device *device, char *text, size_t size);

@@ -189,14 +189,19 @@ muster_status mst_cuda_record_released(mst_cuda *cuda) {
 
 /* ---- a stream of the program's ---- */
 
+static muster_status bind(mst_cuda *cuda, mst_cu_stream stream) {
+    MUSTER_TRY(mst_cuda_bind_blas(cuda, stream));
+    return mst_cuda_bind_dnn(cuda, stream);
+}
+
 static muster_status adopt(mst_cuda *cuda, mst_cu_stream stream) {
     if (stream != cuda->own_stream) MUSTER_TRY(mst_cuda_check_stream(cuda, stream, "mst_cuda_adopt_stream"));
     MUSTER_TRY(mst_cuda_join(cuda, cuda->compute, stream));
-    muster_status status = mst_cuda_bind_blas(cuda, stream);
+    muster_status status = bind(cuda, stream);
     if (status != MUSTER_OK) {
         char reason[MST_MESSAGE_SIZE];
         mst_error_save(reason);
-        (void)mst_cuda_bind_blas(cuda, cuda->compute);
+        (void)bind(cuda, cuda->compute);
         return mst_error_restore(status, reason);
     }
     cuda->compute = stream;

@@ -77,6 +77,7 @@ static muster_status loop_fill(mst_graph_program *program, struct mst_loop *loop
                                  .distributed = true,
                                  .exchanges = program->exchanges || program->pass,
                                  .unshared = program->unshared,
+                                 .channels_last = program->channels_last,
                                  .timed = program->timed,
                                  .observed = program->timed};
     MUSTER_TRY(outputs_find(program, loop));

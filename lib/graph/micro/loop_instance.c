@@ -47,7 +47,8 @@ static muster_status run_fill(mst_making *m, const mst_graph_program_step *step,
             if (run->sum_offsets[o] >= 0) run->out[o].dtype = mst_dtype_compute(run->out[o].dtype);
         }
         mst_loop_edges(m->instance, 0, rows, row_edges);
-        MUSTER_TRY(mst_instance_make_loop(inner, m->rank, &sharing, m->instance->sizes, run->given, run->out, &run->instances[i]));
+        MUSTER_TRY(
+            mst_instance_make_loop(inner, m->rank, &sharing, m->instance->sizes, m->loop_limit, run->given, run->out, &run->instances[i]));
     }
     return MUSTER_OK;
 }
@@ -138,6 +139,13 @@ int64_t mst_loop_scratch_bytes(const struct mst_loop_run *run) {
     for (int32_t i = 0; i < 2; i++)
         if (run->instances[i] && run->instances[i]->scratch_bytes > bytes) bytes = run->instances[i]->scratch_bytes;
     return bytes;
+}
+
+int64_t mst_loop_block_bytes(const struct mst_loop_run *run) { return run->block->shape[0]; }
+
+int32_t mst_loop_repeated_steps(const struct mst_loop_run *run) {
+    const mst_instance *larger = run->instances[run->instances[1] != NULL];
+    return larger->repeated_steps;
 }
 
 void mst_loop_run_free(struct mst_loop_run *run) {

@@ -67,7 +67,8 @@ static void gradient_normalised(mst_gradients *gradients, muster_expr *node, mus
     muster_expr *a = times_scale(inverse, scale), *each = MAKE(divide, a, mst_channel_count(x, per_device));
     muster_expr *constant = mst_cast_to(MAKE(multiply, each, sums.sum), dtype);
     muster_expr *slope = mst_cast_to(MAKE(multiply, each, MAKE(multiply, MAKE(square, inverse), product)), dtype);
-    muster_expr *taken = MAKE(add, mst_by_channel(constant, x), MAKE(multiply, distance_of(x, mean), mst_by_channel(slope, x)));
+    muster_expr *distance = distance_of(MAKE(anew, x), mean); /* so that that of the forward pass need not be kept */
+    muster_expr *taken = MAKE(add, mst_by_channel(constant, x), MAKE(multiply, distance, mst_by_channel(slope, x)));
     mst_gradient_add(gradients, node, X_OF, MAKE(subtract, MAKE(multiply, dy, mst_by_channel(mst_cast_to(a, dtype), x)), taken));
 }
 

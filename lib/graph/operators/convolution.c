@@ -2,6 +2,7 @@
  * one's gradients are the other two: so all gradients of any order are made of them. The transposed
  * convolution is the gradient of the data of a convolution with the same attributes. */
 #include "convolution_private.h"
+#include "runtime_impl.h"
 
 /* ---- nodes of the three computations ---- */
 
@@ -104,6 +105,16 @@ static muster_expr *expand_transpose(mst_draft *draft) {
 
 /* ---- running ---- */
 
+/* A GPU's handle of a foreign library is made between calls: it allocates memory of the GPU. */
+static muster_status compile_convolution(const muster_expr *node) {
+    muster_runtime *runtime = node->graph->runtime;
+    MUSTER_TRY(mst_pool_enter(runtime->pool, "muster_graph_compile", 0));
+    for (int32_t r = 0; r < runtime->size; r++) mst_convolution_open(runtime->devices[r]);
+    mst_runtime_log_notices(runtime);
+    mst_pool_leave(runtime->pool);
+    return MUSTER_OK;
+}
+
 static mst_convolution convolution_with(const muster_expr *node, const muster_tensor *w) {
     mst_convolution c = mst_convolution_of(node);
     for (int32_t d = 0; d < c.window.axes; d++) c.window.size[d] = w->shape[FIRST + d];
@@ -204,7 +215,7 @@ static bool distribute_weights(const muster_expr *node, mst_distribution result,
     {"stride", MST_VALUE_LIST}, {"padding", MST_VALUE_LIST}, {"dilation", MST_VALUE_LIST}, { "groups", MST_VALUE_INTEGER }
 #define COMPUTED(kind)                                                                                              \
     .dtypes = MST_FLOAT_DTYPES, .release = mst_convolution_release, .run = run_##kind, .gradient = gradient_##kind, \
-    .distribute = distribute_##kind, .operations = operations_##kind
+    .compile = compile_convolution, .distribute = distribute_##kind, .operations = operations_##kind
 
 const mst_operator mst_operator_convolution = {
     MST_ANY_OPERATOR(

@@ -58,6 +58,20 @@ const mst_operator mst_operator_stop_gradient = {MST_ANY_OPERATOR(stop_gradient,
                                                  .view = mst_view_same,
                                                  .gradient = mst_gradient_zero};
 
+/* ---- anew ---- */
+
+static void gradient_anew(mst_gradients *gradients, muster_expr *node, muster_expr *dy) { mst_gradient_add(gradients, node, 0, dy); }
+
+/* Two equal nodes are one, whose value is kept from its first use to its last. Where computing it
+ * twice is cheaper than keeping it, the second use is made of this. */
+const mst_operator mst_operator_anew = {MST_ANY_OPERATOR(anew, "x, from which later steps compute again what earlier ones did"),
+                                        .operands = {"x"},
+                                        .flags = MST_OPERATOR_HIDDEN,
+                                        .infer = infer_stop_gradient,
+                                        .distribute = distribute_stop_gradient,
+                                        .view = mst_view_same,
+                                        .gradient = gradient_anew};
+
 /* ---- constants ---- */
 
 enum { SHAPE, VALUE, DTYPE };

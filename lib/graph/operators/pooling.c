@@ -154,11 +154,11 @@ SUMS_GRADIENT(sum_pool_gradient, "the gradient of sum_pool");
 
 /* ---- made of others ---- */
 
-/* Squares of halves would leave their range. */
+/* Squares are computed in a wider dtype, whose range holds them; f64 has none. */
 static muster_expr *expand_l2_pool(mst_draft *draft) {
     if (mst_infer_pooling(draft) != MUSTER_OK) return draft->graph->error;
-    const muster_dtype dtype = X->type.dtype;
-    muster_expr *squares = E(square, mst_cast_to(X, mst_dtype_compute(dtype)));
+    const muster_dtype dtype = X->type.dtype, wide = dtype == MUSTER_F32 ? MUSTER_F64 : mst_dtype_compute(dtype);
+    muster_expr *squares = E(square, mst_cast_to(X, wide));
     muster_expr *sum = mst_apply(draft->graph, MST_OPERATOR_sum_pool, &squares, 1, (mst_graph_value[]){FIVE(draft->values), MST_NO_VALUE});
     return mst_node_is_error(sum) ? sum : mst_cast_to(mst_root(draft, sum), dtype);
 }

@@ -124,7 +124,7 @@ static const char is_constant[] = "it depends on nothing";
         MST_ANY_OPERATOR(op_name##_of_key, text),                                                          \
         .operands = {"step"},                                                                              \
         .attributes = {{"shape", MST_VALUE_DIMS}, {"key", MST_VALUE_INTEGER}, {"dtype", MST_VALUE_DTYPE}}, \
-        .flags = MST_OPERATOR_HIDDEN,                                                                      \
+        .flags = MST_OPERATOR_HIDDEN | MST_OPERATOR_CHEAP,                                                 \
         .infer = infer_numbers,                                                                            \
         .distribute = distribute_numbers,                                                                  \
         .run = run_##op_name,                                                                              \
@@ -237,7 +237,7 @@ const mst_operator mst_operator_dropout_of_key = {MST_ANY_OPERATOR(dropout_of_ke
                                                   .operands = {"x", "step"},
                                                   .attributes = {{"p", MST_VALUE_NUMBER}, {"key", MST_VALUE_INTEGER}},
                                                   .dtypes = MST_FLOAT_DTYPES,
-                                                  .flags = MST_OPERATOR_HIDDEN,
+                                                  .flags = MST_OPERATOR_HIDDEN | MST_OPERATOR_CHEAP,
                                                   .in_place = 1,
                                                   .infer = mst_draft_same,
                                                   .distribute = distribute_dropout,

@@ -95,7 +95,7 @@ mst_apply_layout mst_pass_layout(const mst_graph_program *program, const mst_pas
 static void note_use(const mst_making *m, const muster_tensor *tensor, int32_t step, int32_t *last) {
     if (!tensor || tensor == &m->instance->none) return;
     const int32_t base = m->plan.values[tensor - m->instance->tensors].base;
-    if (base != MST_BASE_NONE && base != MST_BASE_ARENA) last[base] = step;
+    if (base != MST_BASE_NONE && base != MST_BASE_ARENA && last[base] < step) last[base] = step;
 }
 
 static void notes_fill(const mst_making *m, int32_t *last) {
@@ -103,7 +103,7 @@ static void notes_fill(const mst_making *m, int32_t *last) {
     for (int32_t s = 0; s < m->instance->step_count; s++) {
         const mst_graph_program_step *step = &m->instance->steps[s];
         if (step->copy_from >= 0) note_use(m, &m->instance->tensors[step->copy_from], s, last);
-        for (int32_t i = 0; i < step->in_count; i++) note_use(m, step->in[i], s, last);
+        for (int32_t i = 0; i < step->in_count; i++) note_use(m, step->in[i], m->until ? m->until[s] : s, last);
         for (int32_t r = 0; r < step->out_count; r++) note_use(m, step->out[r], s, last);
     }
 }

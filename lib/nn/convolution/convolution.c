@@ -6,8 +6,10 @@
 
 #include <string.h>
 
-static const mst_convolution_library *const libraries[] = {&mst_convolution_onednn, NULL};
+static const mst_convolution_library *const libraries[] = {&mst_convolution_onednn, &mst_convolution_cudnn, NULL};
 const mst_convolution_library *const *mst_convolution_libraries = libraries;
+
+void mst_convolution_open(mst_device *device) { mst_convolution_open_cudnn(device); }
 
 /* ---- checks ---- */
 

@@ -30,6 +30,9 @@ muster_status mst_convolution_data(muster_worker *worker, const mst_convolution 
 /* dw = the same by w. */
 muster_status mst_convolution_weights(muster_worker *worker, const mst_convolution *convolution, const muster_tensor *x,
                                       const muster_tensor *dy, const muster_tensor *dw, void **state, const char *where);
+/* Between calls, before the device's first convolution: makes what a foreign library has for the
+ * device as a whole. Without it, and where that cannot be made, our own code computes. */
+void mst_convolution_open(mst_device *device);
 /* Ends a state; NULL does nothing. */
 void mst_convolution_release(void *state);
 

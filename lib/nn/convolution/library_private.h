@@ -18,8 +18,13 @@ typedef struct mst_convolution_library {
     void (*destroy)(void *state);
 } mst_convolution_library;
 
-/* onednn_convolution.c */
-extern const mst_convolution_library mst_convolution_onednn;
+/* onednn_convolution.c, cudnn_convolution.c */
+extern const mst_convolution_library mst_convolution_onednn, mst_convolution_cudnn;
+/* So many operands lay otherwise than its primitives take them, and were reordered, in all runs of
+ * the process: x and y, or w. */
+int64_t mst_convolution_onednn_reorders(bool of_weights);
+/* Of mst_convolution_open. */
+void mst_convolution_open_cudnn(mst_device *device);
 
 /* The libraries in the order in which they are asked; NULL ends the list. The library's own code
  * computes what none of them takes. Tests replace the list. */

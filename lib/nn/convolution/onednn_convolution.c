@@ -4,7 +4,9 @@
 #include "library_private.h"
 #include "onednn/onednn_private.h"
 #include "own_thread_impl.h"
+#include "product/product_private.h"
 
+#include <stdatomic.h>
 #include <string.h>
 
 enum { X, W, Y, BIAS, OPERANDS, MOST_ARGUMENTS = OPERANDS + 1 };
@@ -80,6 +82,28 @@ static bool is_plain(const layout *l) {
 
 static bool has_channels_last(const mst_convolution_layout *l) { return l->strides[1] == 1 && l->shape[1] > 1; }
 
+/* How it is asked to take x and y. */
+typedef enum form { CHANNELS_LAST, ITS_OWN } form;
+
+/* Of x or y, (n, c, ...): the same dims with the channels last. */
+static layout channels_last(layout l) {
+    l.strides[1] = 1;
+    int64_t elements = l.dims[1];
+    for (int32_t d = l.ndim - 1; d >= 2; d--) {
+        l.strides[d] = elements;
+        elements *= l.dims[d];
+    }
+    l.strides[0] = elements;
+    return l;
+}
+
+/* Does each element lie at the same place? Along an axis of one element the stride says nothing. */
+static bool lie_alike(const layout *a, const layout *b) {
+    bool alike = true;
+    for (int32_t d = 0; d < a->ndim; d++) alike = alike && (a->dims[d] == 1 || a->strides[d] == b->strides[d]);
+    return alike;
+}
+
 typedef struct making {
     const mst_onednn *d;
     const mst_convolution_geometry *g;
@@ -118,14 +142,18 @@ static bool is_reference(const making *m, const void *desc) {
            strncmp(name, "ref", 3) == 0;
 }
 
-/* A description whose x and y lie as they do, or (`choose`) as the library likes. */
-static void *desc_make(const making *m, bool choose) {
+static void *md_of(const making *m, int32_t which, form form) {
+    layout l = layout_of(m->g, which);
+    if (form == CHANNELS_LAST && (which == X || which == Y)) l = channels_last(l);
+    return mst_onednn_md_create(l.ndim, l.dims, which == BIAS || (which != W && form == CHANNELS_LAST) ? l.strides : NULL);
+}
+
+static void *desc_make(const making *m, form form) {
     void *mds[OPERANDS] = {NULL}, *made = NULL;
     bool all = true;
     for (int32_t i = 0; i < OPERANDS; i++) {
-        const layout l = layout_of(m->g, i);
         if (i == BIAS && !m->g->has_bias) continue;
-        mds[i] = mst_onednn_md_create(l.ndim, l.dims, i == W || (choose && i != BIAS) ? NULL : l.strides);
+        mds[i] = md_of(m, i, form);
         all = all && mds[i];
     }
     if (all) made = desc_from(m, mds);
@@ -161,10 +189,12 @@ static void names_of(int32_t kind, int32_t which, int32_t *argument, int32_t *qu
     *query = queries[kind][which];
 }
 
-static bool operand_make(const making *m, const void *desc, int32_t which) {
+static bool operand_make(const making *m, const void *desc, int32_t which, form form) {
     operand *o = &m->state->operands[which];
-    const layout l = layout_of(m->g, which);
+    layout l = layout_of(m->g, which);
+    const layout last = channels_last(l);
     int32_t query;
+    if (form == CHANNELS_LAST && (which == X || which == Y) && lie_alike(&l, &last)) l = last;
     if (which == BIAS && !m->g->has_bias) return true;
     names_of(m->g->kind, which, &o->argument, &query);
     if (!(o->md = mst_onednn_md_create(l.ndim, l.dims, l.strides))) return false;
@@ -181,16 +211,36 @@ static bool operand_make(const making *m, const void *desc, int32_t which) {
 static bool state_fill(const making *m) {
     const mst_onednn *d = m->d;
     onednn_state *state = m->state;
-    void *desc = has_channels_last(&m->g->x) || has_channels_last(&m->g->y) ? desc_make(m, false) : NULL;
-    if (!desc) desc = desc_make(m, true);
+    form form = has_channels_last(&m->g->x) || has_channels_last(&m->g->y) ? CHANNELS_LAST : ITS_OWN;
+    void *desc = desc_make(m, form);
+    if (!desc && form != ITS_OWN) desc = desc_make(m, form = ITS_OWN);
     if (!desc) return false;
     bool good = d->primitive_create(&state->primitive, desc) == 0 && d->stream_create(&state->stream, d->engine, MST_ONEDNN_IN_ORDER) == 0;
-    for (int32_t i = 0; good && i < OPERANDS; i++) good = operand_make(m, desc, i);
+    for (int32_t i = 0; good && i < OPERANDS; i++) good = operand_make(m, desc, i, form);
     const void *scratch = good ? d->primitive_desc_query_md(desc, MST_ONEDNN_QUERY_SCRATCHPAD, 0) : NULL;
     state->scratch_bytes = scratch ? (int64_t)d->md_get_size(scratch) : 0;
     if (state->scratch_bytes > 0) good = good && d->memory_create(&state->scratchpad, scratch, d->engine, NULL) == 0;
     (void)d->primitive_desc_destroy(desc);
     return good;
+}
+
+/* With channels last, products of matrices by BLAS (host.c) are faster where a product has many
+ * terms and few places: measured for the shapes of ResNet-50 with oneDNN 2.6 and AVX2
+ * (README.md). */
+static bool is_faster_by_products(const mst_convolution_geometry *g) {
+    enum { FEW_CHANNELS = 64, LAST_PLACES = 7 * 7, LATE_PLACES = 14 * 14, MIDDLE_PLACES = 28 * 28 };
+    int64_t window = 1, places = 1;
+    bool moves = false;
+    if (!has_channels_last(&g->x) || !has_channels_last(&g->y) || g->groups > 1 || g->w.shape[1] < FEW_CHANNELS || !mst_blas_get()->sgemm)
+        return false;
+    for (int32_t d = 0; d < MST_CONVOLUTION_AXES; d++) {
+        window *= g->w.shape[2 + d];
+        places *= g->x.shape[2 + d];
+        moves = moves || g->stride[d] > 1;
+    }
+    if (g->kind == MST_CONVOLUTION_FORWARD) return moves || (window > 1 && places <= LATE_PLACES);
+    if (g->kind == MST_CONVOLUTION_DATA) return places <= LAST_PLACES || (places <= LATE_PLACES && (moves || window == 1));
+    return moves || window > 1 || places <= MIDDLE_PLACES;
 }
 
 /* On a thread of the library: compiling takes more stack than the program's thread may have. */
@@ -213,7 +263,7 @@ static muster_status onednn_create(muster_worker *worker, const mst_convolution_
         const layout l = layout_of(g, i);
         if (!is_plain(&l)) return MUSTER_OK;
     }
-    if (!(m.d = mst_onednn_get())) return MUSTER_OK;
+    if (is_faster_by_products(g) || !(m.d = mst_onednn_get())) return MUSTER_OK;
     if (!(m.state = mst_alloc(sizeof *m.state))) return mst_out_of_memory("muster_function_call", (int64_t)sizeof *m.state);
     m.state->result = g->kind == MST_CONVOLUTION_FORWARD ? Y : g->kind == MST_CONVOLUTION_DATA ? X : W;
     const muster_status status = mst_own_thread_run(state_task, &m, "muster_function_call: oneDNN");
@@ -223,6 +273,10 @@ static muster_status onednn_create(muster_worker *worker, const mst_convolution_
 }
 
 /* ---- running ---- */
+
+/* Since the process began: of x and y, of w. */
+static atomic_int_fast64_t reorders[2];
+int64_t mst_convolution_onednn_reorders(bool of_weights) { return atomic_load_explicit(&reorders[of_weights], memory_order_relaxed); }
 
 static muster_status failed(int code) {
     return mst_error(MUSTER_INTERNAL, "muster_expr_convolution: oneDNN: expected success, received status %d", code);
@@ -259,6 +313,7 @@ static int primitives_run(const mst_onednn *d, const onednn_state *state) {
     for (int32_t i = 0; i < OPERANDS; i++) {
         const operand *o = &state->operands[i];
         if (!o->memory) continue;
+        if (o->reorder) atomic_fetch_add_explicit(&reorders[i == W], 1, memory_order_relaxed);
         if (o->reorder && i != state->result && !code) code = reorder_run(d, state, o, false);
         arguments[count++] = (mst_onednn_argument){o->argument, o->other ? o->other : o->memory};
     }

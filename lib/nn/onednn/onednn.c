@@ -5,6 +5,7 @@
 #include "own_thread_impl.h"
 
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -28,7 +29,8 @@ static const char *const sonames[] = {"libdnnl.so.3", "libdnnl.so.2"};
     X(memory_destroy, "dnnl_memory_destroy")                               \
     X(reorder_desc_create, "dnnl_reorder_primitive_desc_create")           \
     X(md_get_size, "dnnl_memory_desc_get_size")                            \
-    X(md_equal, "dnnl_memory_desc_equal")
+    X(md_equal, "dnnl_memory_desc_equal")                                  \
+    X(get_version, "dnnl_version")
 
 /* The functions of one version only. Version 2 fills structures of the caller, whose sizes are 696
  * and 5,976 bytes in 2.6. */
@@ -81,6 +83,8 @@ typedef struct library_functions {
 static library_functions loaded;
 static const version_functions *const functions = &loaded.of_version;
 static bool usable;
+static char found[MST_MESSAGE_SIZE];
+static _Atomic(const char *) description = "not looked for yet, no convolution has run";
 
 #define NEEDED(member, symbol) {symbol, offsetof(library_functions, onednn.member), false},
 #define OF_VERSION(member, symbol) {symbol, offsetof(library_functions, of_version.member), true},
@@ -106,14 +110,33 @@ static muster_status engine_open(void *unused) {
 /* A library may ask for more stack than the program's thread has. */
 static void open_once(void) {
     const char *asked = getenv("MUSTER_ONEDNN"), *path = asked && *asked ? asked : NULL;
-    if (path && strcmp(path, "none") == 0) return;
-    if (mst_foreign_open_apart(&library, path, &loaded) != MUSTER_OK) return;
+    if (path && strcmp(path, "none") == 0) {
+        snprintf(found, sizeof found, "not used, MUSTER_ONEDNN is \"none\"");
+        return;
+    }
+    if (mst_foreign_open_apart(&library, path, &loaded) != MUSTER_OK) {
+        char reason[MST_MESSAGE_SIZE];
+        mst_error_save(reason);
+        snprintf(found, sizeof found, "none: %s%.60s%s%.300s", path ? "MUSTER_ONEDNN: expected a library, received \"" : "",
+                 path ? path : "", path ? "\": " : "", reason);
+        return;
+    }
     if ((loaded.onednn.version = version_of())) (void)mst_own_thread_run(engine_open, NULL, "muster_function_call: oneDNN");
+    const int *numbers = loaded.onednn.get_version();
+    snprintf(found, sizeof found, "%s%d.%d.%d", usable ? "" : "none: expected a version 2 or 3 with an engine for CPUs, found ", numbers[0],
+             numbers[1], numbers[2]);
 }
+
+static void open_and_describe(void) {
+    open_once();
+    atomic_store(&description, found);
+}
+
+const char *mst_onednn_description(void) { return atomic_load(&description); }
 
 const mst_onednn *mst_onednn_get(void) {
     static pthread_once_t once = PTHREAD_ONCE_INIT;
-    (void)pthread_once(&once, open_once);
+    (void)pthread_once(&once, open_and_describe);
     return usable ? &loaded.onednn : NULL;
 }
 

@@ -4,6 +4,7 @@
 #ifndef MST_ONEDNN_PRIVATE_H
 #define MST_ONEDNN_PRIVATE_H
 
+#include "onednn/onednn_impl.h"
 #include "worker_impl.h"
 
 enum { MST_ONEDNN_F32 = 3, MST_ONEDNN_ANY = 1, MST_ONEDNN_TRAINING = 64, MST_ONEDNN_DIRECT = 1, MST_ONEDNN_DIMS = 12 };
@@ -57,6 +58,7 @@ typedef struct mst_onednn {
     int (*reorder_desc_create)(void **desc, const void *from, void *engine, const void *to, void *to_engine, const void *attr);
     size_t (*md_get_size)(const void *md);
     int (*md_equal)(const void *a, const void *b);
+    const int *(*get_version)(void); /* the first numbers of the library's structure: major, minor, patch */
     void *engine;
     int32_t version; /* 2 or 3 */
 } mst_onednn;

@@ -6,7 +6,7 @@
 #include <math.h>
 
 enum { MOST_STRIDE = 4, COLUMNS = 240 }; /* the most elements of x that the windows of a line span, if its rows are combined first */
-enum { LAST = MST_POOLING_DIMS - 1, CHANNELS = 1, LINE = 512 }; /* LINE: the most places of a line, which lie on the stack */
+enum { LAST = MST_POOLING_DIMS - 1, CHANNELS = 1, LINE = 512, FEW = 12 }; /* LINE: the most places of a line, which lie on the stack */
 
 /* From element `first` of the window to the one before `end` lie in x. */
 typedef struct pooling_span {
@@ -255,10 +255,17 @@ static bool pooling_is_empty(const mst_pooling_layout *layout) {
     return empty;
 }
 
+/* Where the channels lie behind each other; and where the last axis has so few places that a line
+ * along it would cost more than its elements. */
+static bool pooling_goes_by_channels(const mst_pooling_parameters *p) {
+    const int64_t channels = p->x.shape[CHANNELS];
+    return channels > 1 && (p->x.strides[CHANNELS] == 1 || (p->y.shape[LAST] < FEW && channels > p->y.shape[LAST]));
+}
+
 static muster_status pooling_lines(pooling_work *w, muster_worker *worker) {
     const mst_pooling_parameters *p = w->p;
     if (pooling_is_empty(&p->y)) return MUSTER_OK;
-    w->axis = p->x.strides[CHANNELS] == 1 && p->x.shape[CHANNELS] > 1 ? CHANNELS : LAST;
+    w->axis = pooling_goes_by_channels(p) ? CHANNELS : LAST;
     const int64_t stride = w->axis == LAST ? p->stride[MST_POOLING_AXES - 1] : 1;
     w->step_x = stride * w->x->strides[w->axis];
     w->step_z = stride * w->z->strides[w->axis];

@@ -13,7 +13,7 @@ static muster_status bias_relu_host(const void *parameters) {
     static const mst_iterator_loop loops[MST_DTYPE_COUNT] = {MST_EACH_FLOAT(ROW)};
     const bias_relu_parameters *p = parameters;
     mst_iterator iterator;
-    mst_iterator_make(&iterator, p->y.ndim, p->y.shape, 3, (const muster_tensor *[]){&p->x, &p->bias, &p->y});
+    mst_iterator_make_elements(&iterator, 3, (const muster_tensor *[]){&p->x, &p->bias, &p->y});
     mst_iterator_run(&iterator, loops[p->y.dtype], NULL);
     return MUSTER_OK;
 }

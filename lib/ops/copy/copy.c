@@ -64,7 +64,7 @@ void mst_copy_host(const muster_tensor *x, const muster_tensor *y) {
     mst_op_loop loop;
     mst_iterator iterator;
     copy_make_loop(x->dtype, y->dtype, &loop);
-    mst_iterator_make(&iterator, y->ndim, y->shape, 2, (const muster_tensor *[]){x, y});
+    mst_iterator_make_elements(&iterator, 2, (const muster_tensor *[]){x, y});
     mst_iterator_run(&iterator, loop.run, loop.context);
 }
 

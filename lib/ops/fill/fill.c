@@ -26,7 +26,7 @@ static muster_status fill_host(const void *parameters) {
     fill_parameters p = *(const fill_parameters *)parameters;
     int64_t size = muster_dtype_size(p.y.dtype);
     mst_iterator iterator;
-    mst_iterator_make(&iterator, p.y.ndim, p.y.shape, 1, (const muster_tensor *[]){&p.y});
+    mst_iterator_make_elements(&iterator, 1, (const muster_tensor *[]){&p.y});
     mst_iterator_run(&iterator, size == 1 ? fill_8 : size == 2 ? fill_16 : size == 4 ? fill_32 : fill_64, &p.element);
     return MUSTER_OK;
 }

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """planted.py SOURCE BUILD [TEXT]: plants the faults of faults.txt one by one, or those whose names have TEXT, and demands that a suite finds each.
 
-A fault is a change of one file of the library. The file is compiled as BUILD compiles it, from a copy of lib/graph, lib/nn and collectives in the current
+A fault is a change of one file of the library. The file is compiled as BUILD compiles it, from a copy of lib/graph, lib/nn, lib/device and collectives in the current
 folder, and the suites that are named with the fault are linked with it in place of the right one; BUILD itself stays as it is. Only a build by ninja
 tells its commands. A suite finds a fault if it fails, or runs ten times as long as without the fault. Without a fault each must pass.
 
@@ -147,7 +147,7 @@ def main():
         sys.exit(77)
     work = pathlib.Path(os.getcwd()) / "graph_planted"
     shutil.rmtree(work, ignore_errors=True)
-    for folder in ("lib/graph", "lib/nn", "collectives"):
+    for folder in ("lib/graph", "lib/nn", "lib/device", "collectives"):
         shutil.copytree(source / folder, work / folder)
     suites = suites_find(build, {name for fault in faults for name in fault["suites"]})
     for name, suite in suites.items():

@@ -38,9 +38,6 @@ static atomic_uint next_place;
 /* They are loaded when a product first needs them. Which one a product needs is cuBLAS's own
  * choice, by its types, transpositions, extents and alignments: here each combination has one of
  * its own. */
-enum { LOADED_MAX = 1 << 14 };
-static atomic_ullong loaded[LOADED_MAX]; /* numbers made of the combination and the context */
-
 static uint64_t mix(uint64_t number, uint64_t with) {
     uint64_t state = number ^ with;
     return sim_random(&state);
@@ -54,27 +51,13 @@ static bool is_aligned(const gemm *g, const void *a, const void *b, const void *
 }
 
 static uint64_t number_of(const sim_context *context, const gemm *g, bool aligned) {
-    uint64_t number = mix((uint64_t)context->device << 32 | atomic_load_explicit(&context->births, memory_order_relaxed), g->compute);
+    uint64_t number = mix(sim_context_number(context), g->compute);
     number = mix(number, g->type << 3 | (g->transpose_a != 0) << 2 | (g->transpose_b != 0) << 1 | aligned);
-    number = mix(mix(mix(number, (uint64_t)g->m), (uint64_t)g->n), (uint64_t)g->k);
-    return number ? number : 1;
-}
-
-/* True the first time. Where there is no room nothing is new any more. */
-static bool is_new(uint64_t number) {
-    for (unsigned i = 0; i < LOADED_MAX; i++) {
-        unsigned long long there = 0;
-        if (atomic_compare_exchange_strong_explicit(&loaded[(number + i) % LOADED_MAX], &there, number, memory_order_relaxed,
-                                                    memory_order_relaxed))
-            return true;
-        if (there == number) return false;
-    }
-    return false;
+    return mix(mix(mix(number, (uint64_t)g->m), (uint64_t)g->n), (uint64_t)g->k);
 }
 
 static void forget(void) {
     for (int i = 0; i < HANDLES; i++) atomic_store(&handles[i].life, SIM_NEVER);
-    for (int i = 0; i < LOADED_MAX; i++) atomic_store(&loaded[i], 0);
 }
 __attribute__((constructor)) static void add_forget(void) { sim_on_reset(forget); }
 
@@ -277,7 +260,8 @@ static mst_cublas_status product(mst_cublas_handle handle, const gemm *g, const 
               g->transpose_b, (long long)g->m, (long long)g->n, (long long)g->k, g->type, g->compute, with.alpha, with.beta,
               (unsigned long long)(uintptr_t)a, (long long)g->lda, (unsigned long long)(uintptr_t)b, (long long)g->ldb,
               (unsigned long long)(uintptr_t)c, (long long)g->ldc);
-    if (is_new(number_of(current, g, is_aligned(g, a, b, c)))) sim_code_load(current->device, symbol, "the kernel of a new product");
+    if (sim_code_is_new(number_of(current, g, is_aligned(g, a, b, c))))
+        sim_code_load(current->device, symbol, "the kernel of a new product");
     sim_issue_begin(stream, symbol);
     mst_cublas_status result = queue(handle, stream, &with, a, b, c);
     sim_issue_end(stream);

@@ -164,13 +164,13 @@ static uint16_t narrow_bf16(float value) {
     return (uint16_t)((bits + 0x7FFF + (bits >> 16 & 1)) >> 16);
 }
 
-static float widen(unsigned type, uint16_t bits) { return type == R_16F ? widen_f16(bits) : from_bits((uint32_t)bits << 16); }
-static uint16_t narrow(unsigned type, float value) { return type == R_16F ? narrow_f16(value) : narrow_bf16(value); }
+float gemm_widen(unsigned type, uint16_t bits) { return type == R_16F ? widen_f16(bits) : from_bits((uint32_t)bits << 16); }
+uint16_t gemm_narrow(unsigned type, float value) { return type == R_16F ? narrow_f16(value) : narrow_bf16(value); }
 
 static float *widen_matrix(unsigned type, const uint16_t *from, int64_t rows, int64_t columns, int64_t leading) {
     float *wide = malloc(sizeof *wide * (size_t)(rows * columns > 0 ? rows * columns : 1));
     for (int64_t j = 0; wide && j < columns; j++)
-        for (int64_t i = 0; i < rows; i++) wide[i + j * rows] = widen(type, from[i + j * leading]);
+        for (int64_t i = 0; i < rows; i++) wide[i + j * rows] = gemm_widen(type, from[i + j * leading]);
     return wide;
 }
 
@@ -195,7 +195,7 @@ static bool run_narrow(const gemm *g) {
         run_wide(&wide);
         uint16_t *to = g->c;
         for (int64_t j = 0; j < g->n; j++)
-            for (int64_t i = 0; i < g->m; i++) to[i + j * g->ldc] = narrow(g->type, c[i + j * g->m]);
+            for (int64_t i = 0; i < g->m; i++) to[i + j * g->ldc] = gemm_narrow(g->type, c[i + j * g->m]);
     }
     free(a);
     free(b);

@@ -21,4 +21,8 @@ size_t gemm_element(unsigned type);
 void gemm_scalars(gemm *g, const void *alpha, const void *beta); /* they are of the type that is computed in */
 bool gemm_run(const gemm *g);                                    /* false: no memory */
 
+/* Floats of 16 bits; type: MST_CUBLAS_R_16F or _R_16BF. Rounded to nearest, ties to even. */
+float gemm_widen(unsigned type, uint16_t bits);
+uint16_t gemm_narrow(unsigned type, float value);
+
 #endif

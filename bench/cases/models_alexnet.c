@@ -1,0 +1,13 @@
+/* The network of samples/models/alexnet.c, whose program does not run here. */
+#include "models.h"
+
+#pragma GCC diagnostic ignored "-Wold-style-declaration"
+#pragma GCC diagnostic ignored "-Wunused-function"
+#define main static sample_program
+#include "alexnet.c"
+#undef main
+
+muster_function *bench_alexnet_compile(muster_runtime *runtime, int64_t batch) {
+    model m = model_open(runtime, "alexnet.step");
+    return compile_step(&m, batch, 1000, 0, 0, 0);
+}
