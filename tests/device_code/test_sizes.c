@@ -39,7 +39,7 @@
 #include <pthread.h>
 #include <sys/mman.h>
 
-enum { THREADS = 256, KERNELS = 57, REGIONS = 4 };
+enum { THREADS = 256, KERNELS = 58, REGIONS = 4 };
 static const int64_t two_31 = (int64_t)1 << 31, two_32 = (int64_t)1 << 32, region_bytes = (int64_t)48 << 30;
 /* Blocks of a launch: each thread then has up to 65 indices of 2^32. Long rows have a block
  * each. */
