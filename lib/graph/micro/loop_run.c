@@ -4,13 +4,24 @@
 #include "ops_impl.h"
 #include "variable_impl.h"
 
+#include <string.h>
+
+/* Have the two, of one shape, their elements in the same order? The sum has no gaps. */
+static bool lies_alike(const muster_tensor *value, const muster_tensor *sum) {
+    bool alike = true;
+    for (int32_t d = 0; d < sum->ndim; d++) alike = alike && (value->strides[d] == sum->strides[d] || sum->shape[d] <= 1);
+    return alike;
+}
+
 /* A partial value of this micro-batch is combined with those of the earlier ones, as workers
  * combine theirs. */
 muster_status mst_combine_run(muster_worker *worker, const mst_instance *instance, const mst_graph_program_step *step) {
     const int64_t mark = muster_worker_scratch_mark(worker);
     muster_tensor value = instance->tensors[step->copy_from];
-    if (!muster_tensor_is_contiguous(value)) {
+    if (!lies_alike(&value, step->out[0])) {
         value = muster_worker_scratch(worker, value.dtype, value.ndim, value.shape);
+        if (value.dtype == MUSTER_DTYPE_NONE) return worker->scratch_status;
+        memcpy(value.strides, step->out[0]->strides, sizeof value.strides);
         MUSTER_TRY(muster_copy(worker, instance->tensors[step->copy_from], value));
     }
     MUSTER_TRY(mst_worker_accumulate(worker, step->combines, value.dtype, muster_tensor_address(*step->out[0]),
