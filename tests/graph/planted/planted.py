@@ -20,7 +20,7 @@ import subprocess
 import sys
 import time
 
-LEAST = 80  # faults
+LEAST = 105  # faults
 SLACK = 30  # seconds
 
 
