@@ -168,6 +168,7 @@ FUNCTIONS = {
     "graph_destroy": "status P",
     "graph_dump": "status PSI",
     "graph_dump_function": "status PSI",
+    "graph_function_memory": "status PIP",
     "graph_input": "P PSIIlI",
     "graph_minimise": "status PppIIP",
     "graph_number": "P PD",

@@ -10,7 +10,7 @@ OBJECTS = ("argument buffer call_options client communicator downpour driver dri
            "tensor variable variables worker worker_scratch").split()
 # The first word of a name that asks a question, declares a part of a function, or makes a view.
 NOUNS = set("address alpha attribute backend base bits buffer buffers bytes cancelled capacity client communicator count cublas cuda description device "
-            "dtype elements fetched first float graph host hosts input int is kernel lengths log mark name ndim number outgoing output parameter port "
+            "dtype elements fetched first float function graph host hosts input int is kernel lengths log mark name ndim number outgoing output parameter port "
             "process processes rank result rows scratch shape shard shards size slices ssize state status tensor total update variable weight weights whole".split())
 
 
