@@ -77,9 +77,10 @@ typedef struct mst_arrival {
     mst_channel channel;
     int32_t capacity, steps;
     bool used; /* an arrival of this channel has ended well */
-    /* Of the one in progress, of the last one, and of the one before it, whose messages have been
-     * taken: all members have entered the last one. ended: how many have ended well since one was
-     * given up, at most 2. */
+    /* now: what was sent in the arrival in progress. last: in the arrival before it. taken: in the
+     * arrival before that one; all members have received those messages, since all have entered the
+     * arrival behind it. ended: how many arrivals have ended well since one was given up, at most
+     * 2. */
     mst_arrival_sent now, last, taken;
     int32_t ended;
     bool in_progress; /* begun, and not ended well */

@@ -324,7 +324,7 @@ static void check(const plan *p, double add, const char *what) {
     }
 }
 
-/* Of those that compute plain sums of products; -1: there is none. */
+/* The first algorithm of the list that computes plain sums of products; -1: the list has none. */
 static int choose(const plan *p, const mst_cudnn_algorithm *list, int count) {
     for (int i = 0; i < count; i++) {
         const bool transforms =

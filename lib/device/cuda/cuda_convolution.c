@@ -72,7 +72,7 @@ static muster_status open_task(void *argument) {
     return mst_cuda_end(cuda, &scope, make_handle(cuda));
 }
 
-/* Of the same library, and with the same words, a process hears once. */
+/* The log says each failure of a library once in a process. */
 static void notice_failure(const char *label) {
     char text[MST_MESSAGE_SIZE], reason[MST_MESSAGE_SIZE];
     mst_error_save(reason);
@@ -289,18 +289,8 @@ muster_status mst_cuda_convolution_create(mst_device *device, const mst_cuda_con
 
 /* ---- running ---- */
 
-/* alpha and beta have the type of the sum. */
-typedef union factor {
-    float f32;
-    double f64;
-} factor;
-
-static factor factor_of(double value, muster_dtype dtype) {
-    return dtype == MUSTER_F64 ? (factor){.f64 = value} : (factor){.f32 = (float)value};
-}
-
 static muster_status call(mst_cuda *cuda, const mst_cuda_convolution *p, void *x, void *w, void *y, void *workspace, bool add) {
-    const factor alpha = factor_of(1, p->dtype), beta = factor_of(add, p->dtype);
+    const mst_cuda_factor alpha = mst_cuda_make_factor(1, p->dtype), beta = mst_cuda_make_factor(add, p->dtype);
     switch (p->kind) {
     case MST_CUDA_CONVOLVE_FORWARD:
         return DNN(cuda, cudnnConvolutionForward, cuda->dnn, &alpha, p->x, x, p->w, w, p->convolution, p->algorithm, workspace,

@@ -230,6 +230,15 @@ void mst_cuda_close_memory(mst_cuda *cuda);
 muster_status mst_cuda_read_peers(mst_cuda *cuda); /* the setting */
 void mst_cuda_forget_peers(void);                  /* for tests: each pair is tried again */
 
+/* alpha and beta of cuBLAS and cuDNN, which have the type of the sum. */
+typedef union mst_cuda_factor {
+    float f32;
+    double f64;
+} mst_cuda_factor;
+static inline mst_cuda_factor mst_cuda_make_factor(double value, muster_dtype dtype) {
+    return dtype == MUSTER_F64 ? (mst_cuda_factor){.f64 = value} : (mst_cuda_factor){.f32 = (float)value};
+}
+
 /* ---- queues ---- */
 muster_status mst_cuda_make_event(mst_cuda *cuda, mst_cu_event *event);
 void mst_cuda_end_event(mst_cuda *cuda, mst_cu_event *event); /* an event that was not created is ignored */

@@ -55,16 +55,6 @@ static bool find_type(const mst_cuda *cuda, muster_dtype dtype, product_type *ty
     }
 }
 
-/* alpha and beta have the type of the sum. */
-typedef union factor {
-    float f32;
-    double f64;
-} factor;
-
-static factor make_factor(double value, muster_dtype dtype) {
-    return dtype == MUSTER_F64 ? (factor){.f64 = value} : (factor){.f32 = (float)value};
-}
-
 static bool fits_int(const mst_gemm *g) {
     return g->m <= INT_MAX && g->n <= INT_MAX && g->k <= INT_MAX && g->lda <= INT_MAX && g->ldb <= INT_MAX && g->ldc <= INT_MAX;
 }
@@ -72,14 +62,14 @@ static bool fits_int(const mst_gemm *g) {
 static unsigned int operation(bool transpose) { return transpose ? MST_CUBLAS_T : MST_CUBLAS_N; }
 
 static muster_status call_product(mst_cuda *cuda, const mst_gemm *g, const product_type *type) {
-    const factor alpha = make_factor(g->alpha, g->dtype), beta = make_factor(g->beta, g->dtype);
+    const mst_cuda_factor alpha = mst_cuda_make_factor(g->alpha, g->dtype), beta = mst_cuda_make_factor(g->beta, g->dtype);
     return MST_CUBLAS(cuda, cublasGemmEx, cuda->blas, operation(g->transpose_b), operation(g->transpose_a), (int)g->n, (int)g->m, (int)g->k,
                       &alpha, g->b, type->data, (int)g->ldb, g->a, type->data, (int)g->lda, &beta, g->c, type->data, (int)g->ldc,
                       type->compute, MST_CUBLAS_GEMM_DEFAULT);
 }
 
 static muster_status call_long_product(mst_cuda *cuda, const mst_gemm *g, const product_type *type) {
-    const factor alpha = make_factor(g->alpha, g->dtype), beta = make_factor(g->beta, g->dtype);
+    const mst_cuda_factor alpha = mst_cuda_make_factor(g->alpha, g->dtype), beta = mst_cuda_make_factor(g->beta, g->dtype);
     return MST_CUBLAS(cuda, cublasGemmEx_64, cuda->blas, operation(g->transpose_b), operation(g->transpose_a), g->n, g->m, g->k, &alpha,
                       g->b, type->data, g->ldb, g->a, type->data, g->lda, &beta, g->c, type->data, g->ldc, type->compute,
                       MST_CUBLAS_GEMM_DEFAULT);

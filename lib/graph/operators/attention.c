@@ -193,8 +193,9 @@ static void cut_operands(const muster_expr *node, int32_t axis, mst_distribution
     for (int32_t i = 0; i < node->input_count; i++) operands[i] = i == GRADIENT_MASK ? mask : MST_DISTRIBUTED_CUT(axis);
 }
 
-/* Where the mask has an axis that is cut, so is its gradient. Else each worker has partial sums, of
- * the axis number `way` of those that the mask repeats; or of parts of dy. */
+/* Where the mask has the axis that is cut, its gradient is cut there, too. Else each worker has a
+ * partial sum. The mask is repeated along some axes: `way` counts these, and says along which one
+ * the operands are cut. Or dy is a partial value. */
 static bool distribute_mask_gradient(const muster_expr *node, mst_distribution result, int32_t way, mst_distribution *operands) {
     const mst_type *mask = &node->type;
     const int32_t before = node->inputs[Q]->type.ndim - mask->ndim; /* axes that it lacks */
