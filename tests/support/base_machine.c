@@ -3,6 +3,7 @@
 #include "base_check.h"
 
 #include <dlfcn.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -19,6 +20,9 @@ static void *of_machine(const char *name) {
     return library ? dlsym(library, name) : NULL; /* NULL: a real one, or none yet */
 }
 
+/* The runtimes of a test may close at the same time, each with a thread of its own. */
+static pthread_mutex_t checking = PTHREAD_MUTEX_INITIALIZER;
+
 void machine_check(bool all_closed) {
     void *found[3] = {of_machine("muster_sim_hazards"), of_machine("muster_sim_hazards_clear"), of_machine("muster_sim_check_leaks")};
     const char *(*hazards)(void);
@@ -28,10 +32,12 @@ void machine_check(bool all_closed) {
     memcpy(&hazards, &found[0], sizeof hazards);
     memcpy(&clear, &found[1], sizeof clear);
     memcpy(&leaks, &found[2], sizeof leaks);
-    if (all_closed) leaks();
     char text[4096];
+    pthread_mutex_lock(&checking);
+    if (all_closed) leaks();
     snprintf(text, sizeof text, "%s", hazards());
     clear();
+    pthread_mutex_unlock(&checking);
     if (*text) fail_msg("the machine reports:\n%s", text);
 }
 
