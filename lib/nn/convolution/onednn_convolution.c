@@ -135,12 +135,13 @@ static void *desc_from(const making *m, void *const mds[OPERANDS]) {
     return made;
 }
 
-/* The plain loops that it has for everything are slower than ours. */
-static bool is_reference(const making *m, const void *desc) {
+static const char *implementation(const making *m, const void *desc) {
     const char *name = NULL;
-    return m->d->primitive_desc_query(desc, MST_ONEDNN_QUERY_IMPLEMENTATION, 0, (void *)&name) != 0 || !name ||
-           strncmp(name, "ref", 3) == 0;
+    return m->d->primitive_desc_query(desc, MST_ONEDNN_QUERY_IMPLEMENTATION, 0, (void *)&name) == 0 && name ? name : "ref";
 }
+
+/* The plain loops that it has for everything are slower than ours. */
+static bool is_reference(const making *m, const void *desc) { return strncmp(implementation(m, desc), "ref", 3) == 0; }
 
 static void *md_of(const making *m, int32_t which, form form) {
     layout l = layout_of(m->g, which);
@@ -208,12 +209,49 @@ static bool operand_make(const making *m, const void *desc, int32_t which, form 
     return reorder_make(m, written ? taken : o->md, written ? o->md : taken, &o->reorder);
 }
 
+/* What is fastest where channels lie last. */
+typedef enum fastest { AS_THEY_LIE, REORDERED, BY_PRODUCTS } fastest;
+
+/* For the code that it makes for AVX2, which is slow there, as measured for the shapes of ResNet-50 and
+ * AlexNet (README.md): products of matrices by BLAS (host.c) where a product has many terms, and
+ * where it has few places; its own layouts for windows of several elements, whose convolutions take so
+ * long that the reorders of x and y pay. */
+static fastest fastest_of(const mst_convolution_geometry *g) {
+    enum { FEW_CHANNELS = 64, LAST_PLACES = 7 * 7, LATE_PLACES = 14 * 14, MIDDLE_PLACES = 28 * 28 };
+    int64_t window = 1, places = 1;
+    bool moves = false;
+    if (!has_channels_last(&g->x) || !has_channels_last(&g->y) || g->groups > 1 || g->w.shape[1] < FEW_CHANNELS) return AS_THEY_LIE;
+    for (int32_t d = 0; d < MST_CONVOLUTION_AXES; d++) {
+        window *= g->w.shape[2 + d];
+        places *= g->x.shape[2 + d];
+        moves = moves || g->stride[d] > 1;
+    }
+    const bool late = places <= LAST_PLACES || (places <= LATE_PLACES && (moves || window == 1));
+    const bool by_products = g->kind == MST_CONVOLUTION_FORWARD ? moves
+                             : g->kind == MST_CONVOLUTION_DATA  ? late
+                                                                : moves || window > 1 || places <= MIDDLE_PLACES;
+    if (by_products && mst_blas_get()->sgemm) return BY_PRODUCTS;
+    return window > 1 && g->w.shape[0] >= FEW_CHANNELS ? REORDERED : AS_THEY_LIE;
+}
+
+/* The primitive's description, and how it takes x and y; NULL: other code is faster, or the library has
+ * none. */
+static void *desc_choose(const making *m, form *chosen) {
+    const bool last = has_channels_last(&m->g->x) || has_channels_last(&m->g->y);
+    void *desc = last ? desc_make(m, CHANNELS_LAST) : NULL;
+    fastest fastest = desc && strstr(implementation(m, desc), "avx2") ? fastest_of(m->g) : AS_THEY_LIE;
+    *chosen = CHANNELS_LAST;
+    if (desc && fastest == AS_THEY_LIE) return desc;
+    if (desc) (void)m->d->primitive_desc_destroy(desc);
+    *chosen = ITS_OWN;
+    return fastest == BY_PRODUCTS ? NULL : desc_make(m, ITS_OWN);
+}
+
 static bool state_fill(const making *m) {
     const mst_onednn *d = m->d;
     onednn_state *state = m->state;
-    form form = has_channels_last(&m->g->x) || has_channels_last(&m->g->y) ? CHANNELS_LAST : ITS_OWN;
-    void *desc = desc_make(m, form);
-    if (!desc && form != ITS_OWN) desc = desc_make(m, form = ITS_OWN);
+    form form;
+    void *desc = desc_choose(m, &form);
     if (!desc) return false;
     bool good = d->primitive_create(&state->primitive, desc) == 0 && d->stream_create(&state->stream, d->engine, MST_ONEDNN_IN_ORDER) == 0;
     for (int32_t i = 0; good && i < OPERANDS; i++) good = operand_make(m, desc, i, form);
@@ -222,25 +260,6 @@ static bool state_fill(const making *m) {
     if (state->scratch_bytes > 0) good = good && d->memory_create(&state->scratchpad, scratch, d->engine, NULL) == 0;
     (void)d->primitive_desc_destroy(desc);
     return good;
-}
-
-/* With channels last, products of matrices by BLAS (host.c) are faster where a product has many
- * terms and few places: measured for the shapes of ResNet-50 with oneDNN 2.6 and AVX2
- * (README.md). */
-static bool is_faster_by_products(const mst_convolution_geometry *g) {
-    enum { FEW_CHANNELS = 64, LAST_PLACES = 7 * 7, LATE_PLACES = 14 * 14, MIDDLE_PLACES = 28 * 28 };
-    int64_t window = 1, places = 1;
-    bool moves = false;
-    if (!has_channels_last(&g->x) || !has_channels_last(&g->y) || g->groups > 1 || g->w.shape[1] < FEW_CHANNELS || !mst_blas_get()->sgemm)
-        return false;
-    for (int32_t d = 0; d < MST_CONVOLUTION_AXES; d++) {
-        window *= g->w.shape[2 + d];
-        places *= g->x.shape[2 + d];
-        moves = moves || g->stride[d] > 1;
-    }
-    if (g->kind == MST_CONVOLUTION_FORWARD) return moves || (window > 1 && places <= LATE_PLACES);
-    if (g->kind == MST_CONVOLUTION_DATA) return places <= LAST_PLACES || (places <= LATE_PLACES && (moves || window == 1));
-    return moves || window > 1 || places <= MIDDLE_PLACES;
 }
 
 /* On a thread of the library: compiling takes more stack than the program's thread may have. */
@@ -263,7 +282,7 @@ static muster_status onednn_create(muster_worker *worker, const mst_convolution_
         const layout l = layout_of(g, i);
         if (!is_plain(&l)) return MUSTER_OK;
     }
-    if (is_faster_by_products(g) || !(m.d = mst_onednn_get())) return MUSTER_OK;
+    if (!(m.d = mst_onednn_get())) return MUSTER_OK;
     if (!(m.state = mst_alloc(sizeof *m.state))) return mst_out_of_memory("muster_function_call", (int64_t)sizeof *m.state);
     m.state->result = g->kind == MST_CONVOLUTION_FORWARD ? Y : g->kind == MST_CONVOLUTION_DATA ? X : W;
     const muster_status status = mst_own_thread_run(state_task, &m, "muster_function_call: oneDNN");

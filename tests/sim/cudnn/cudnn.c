@@ -126,7 +126,8 @@ static sim_result run(void *data, sim_stream *stream) {
     for (size_t i = 1; i < count; i++) atomic_store_explicit(&words[i], UINT64_C(0xEEEEEEEEEEEEEEEE), memory_order_relaxed);
     if (count) atomic_store_explicit(&words[0], number, memory_order_relaxed);
     if (!convolve_run(&w->what)) return SIM_LAUNCH_FAILED;
-    if (count && atomic_load_explicit(&words[0], memory_order_relaxed) != number) sim_hazard("device %d: the workspace of a convolution was written while it ran", sim_stream_device(stream));
+    if (count && atomic_load_explicit(&words[0], memory_order_relaxed) != number)
+        sim_hazard("device %d: the workspace of a convolution was written while it ran", sim_stream_device(stream));
     return SIM_OK;
 }
 
