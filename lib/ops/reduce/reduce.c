@@ -1,5 +1,5 @@
-/* Reduction over any set of axes. The elements are read in row-major order, and each is
- * accumulated into the accumulator of its result; the stride of the accumulators is 0 along the
+/* Reduction over any set of axes. The elements are read in the order in which they lie, and each
+ * is accumulated into the accumulator of its result; the stride of the accumulators is 0 along the
  * reduced axes. Sums and products of floats accumulate in double, those of integers in 64 bits,
  * which wrap to the same result. The largest and the smallest are kept in the type in which the
  * dtype is computed. */
@@ -125,6 +125,17 @@ static void store_all(void *context, char *const *at, const int64_t *stride, int
     for (int64_t i = 0; i < n; i++) store(state->dtype, at[1] + i * stride[1], at[0] + i * stride[0], state->divisor);
 }
 
+/* In the order of the strides of x, outermost first, unless that makes inner loops too short to be
+ * worth it: then in row-major order. */
+static void iterator_of_values(mst_iterator *iterator, const muster_tensor *x, const muster_tensor *accumulators) {
+    enum { SHORT = 8 };
+    const muster_tensor *const operands[] = {x, accumulators};
+    mst_iterator_make(iterator, x->ndim, x->shape, 2, operands);
+    mst_iterator ordered = *iterator;
+    ordered.ndim = mst_iterator_join_as(x, 2, operands, ordered.shape, ordered.strides);
+    if (ordered.shape[ordered.ndim - 1] >= SHORT) *iterator = ordered;
+}
+
 static muster_status reduce_host(const void *parameters) {
     const reduce_parameters *p = parameters;
     double single;
@@ -134,7 +145,7 @@ static muster_status reduce_host(const void *parameters) {
     for (int32_t d = 0, y_axis = 0; d < p->x.ndim; d++) along.strides[d] = p->axes >> d & 1 ? 0 : to.strides[y_axis++];
     mst_reduction_identity(p->op, to.dtype, sums, muster_tensor_count(to));
     mst_iterator iterator;
-    mst_iterator_make(&iterator, p->x.ndim, p->x.shape, 2, (const muster_tensor *[]){&p->x, &along});
+    iterator_of_values(&iterator, &p->x, &along);
     mst_iterator_run(&iterator, loop_of(p->op, p->x.dtype), NULL);
     store_state state = {p->y.dtype, to.dtype, p->op == MUSTER_AVG ? (double)p->length : 1, keeps_values(p->op, p->x.dtype)};
     mst_iterator_make(&iterator, p->y.ndim, p->y.shape, 2, (const muster_tensor *[]){&to, &p->y});
