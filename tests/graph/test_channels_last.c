@@ -98,12 +98,11 @@ static void the_layout_changes_results_by_rounding_only(void **state) {
 
 /* ---- no reordering, no allocation ---- */
 
-enum { BATCH = 4, SIDE = 12, CHANNELS = 16 };
+enum { BATCH = 4, SIDE = 12, CHANNELS = 16, MOST = 9 };
 
 /* A convolution of the images, and so many blocks of two convolutions with normalisation, ReLU and
  * the sum with what they began with; the gradients of all weights are outputs. */
 static muster_function *blocks_make(muster_runtime *runtime, const char *name, int32_t blocks, bool plain) {
-    enum { MOST = 9 };
     muster_graph *graph;
     muster_function *function;
     muster_graph_options options;
@@ -141,23 +140,41 @@ typedef struct counts {
     int64_t reordered, of_weights, allocated;
 } counts;
 
+typedef struct call {
+    float x[BATCH * 3 * SIDE * SIDE], w[CHANNELS * CHANNELS * 9], g[MOST][CHANNELS * CHANNELS * 9];
+    muster_tensor in[MOST + 2], out[MOST];
+} call;
+
+static call *call_make(int32_t blocks) {
+    static const float z[CHANNELS];
+    call *c = calloc(1, sizeof *c);
+    assert_non_null(c);
+    for (size_t i = 0; i < sizeof c->x / sizeof *c->x; i++) c->x[i] = (float)(i * 7 % 13) / 13 - 0.5f;
+    for (size_t i = 0; i < sizeof c->w / sizeof *c->w; i++) c->w[i] = (float)(i * 5 % 11) / 11 - 0.5f;
+    c->in[0] = muster_f32(c->x, BATCH, 3, SIDE, SIDE);
+    c->in[1] = muster_f32(c->w, CHANNELS, 3, 3, 3);
+    c->in[2] = muster_f32((float *)z, CHANNELS);
+    c->out[0] = muster_f32(c->g[0], CHANNELS, 3, 3, 3);
+    for (int32_t k = 1; k <= 2 * blocks; k++) {
+        c->in[2 + k] = muster_f32(c->w, CHANNELS, CHANNELS, 3, 3);
+        c->out[k] = muster_f32(c->g[k], CHANNELS, CHANNELS, 3, 3);
+    }
+    return c;
+}
+
+static muster_status call_run(call *c, muster_function *function, int32_t blocks) {
+    return muster_function_call(function, c->in, 3 + 2 * blocks, c->out, 1 + 2 * blocks, NULL);
+}
+
 /* What a call of a function that has been called before takes. */
 static counts steady_call(muster_function *function, int32_t blocks) {
-    static float x[BATCH * 3 * SIDE * SIDE], w[CHANNELS * CHANNELS * 9], g[9][CHANNELS * CHANNELS * 9];
-    static const float z[CHANNELS];
-    muster_tensor in[11] = {muster_f32(x, BATCH, 3, SIDE, SIDE), muster_f32(w, CHANNELS, 3, 3, 3), muster_f32(z, CHANNELS)}, out[9];
+    call *c = call_make(blocks);
     counts before = {0};
-    for (size_t i = 0; i < sizeof x / sizeof *x; i++) x[i] = (float)(i * 7 % 13) / 13 - 0.5f;
-    for (size_t i = 0; i < sizeof w / sizeof *w; i++) w[i] = (float)(i * 5 % 11) / 11 - 0.5f;
-    out[0] = muster_f32(g[0], CHANNELS, 3, 3, 3);
-    for (int32_t k = 1; k <= 2 * blocks; k++) {
-        in[2 + k] = muster_f32(w, CHANNELS, CHANNELS, 3, 3);
-        out[k] = muster_f32(g[k], CHANNELS, CHANNELS, 3, 3);
-    }
-    for (int32_t call = 0; call < 3; call++) {
+    for (int32_t k = 0; k < 3; k++) {
         before = (counts){mst_convolution_onednn_reorders(false), mst_convolution_onednn_reorders(true), mst_memory_count()};
-        assert_ok(muster_function_call(function, in, 3 + 2 * blocks, out, 1 + 2 * blocks, NULL));
+        assert_ok(call_run(c, function, blocks));
     }
+    free(c);
     return (counts){mst_convolution_onednn_reorders(false) - before.reordered, mst_convolution_onednn_reorders(true) - before.of_weights,
                     mst_memory_count() - before.allocated};
 }
@@ -198,9 +215,36 @@ static void a_steady_step_with_convolutions_allocates_nothing(void **state) {
     assert_int_equal(compared, 8);
 }
 
+/* Each allocation of the first call fails once: the next call has the bits that it would have had. */
+static void a_failed_allocation_changes_no_later_bits(void **state) {
+    enum { BLOCKS = 1 };
+    call *expected = call_make(BLOCKS), *c = call_make(BLOCKS);
+    muster_runtime *runtime = graph_runtime("host:1");
+    int32_t failed = 0;
+    (void)state;
+    muster_function *function = blocks_make(runtime, "expected", BLOCKS, false);
+    assert_ok(call_run(expected, function, BLOCKS));
+    for (int64_t k = 1, done = 0; !done; k++) {
+        function = blocks_make(runtime, "tight", BLOCKS, false);
+        mst_memory_fail_at(k);
+        const muster_status status = call_run(c, function, BLOCKS);
+        mst_memory_fail_at(0);
+        done = status == MUSTER_OK;
+        failed += !done;
+        if (!done && status != MUSTER_OUT_OF_MEMORY) fail_msg("allocation %d: %s", (int)k, muster_last_error());
+        assert_ok(call_run(c, function, BLOCKS));
+        if (memcmp(c->g, expected->g, sizeof c->g) != 0) fail_msg("other bits after the failure of allocation %d", (int)k);
+        assert_ok(muster_function_destroy(function));
+    }
+    assert_true(failed > 20);
+    free(expected);
+    free(c);
+    assert_ok(muster_runtime_close(runtime));
+}
+
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(the_layout_changes_results_by_rounding_only),
-                                       cmocka_unit_test(blocks_reorder_nothing_but_the_images),
-                                       cmocka_unit_test(a_steady_step_with_convolutions_allocates_nothing)};
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(the_layout_changes_results_by_rounding_only), cmocka_unit_test(blocks_reorder_nothing_but_the_images),
+        cmocka_unit_test(a_steady_step_with_convolutions_allocates_nothing), cmocka_unit_test(a_failed_allocation_changes_no_later_bits)};
     return cmocka_run_group_tests(tests, NULL, devices_close);
 }

@@ -104,6 +104,8 @@ static bool lie_alike(const layout *a, const layout *b) {
     return alike;
 }
 
+enum { NONE = -1 }; /* no status of the library */
+
 typedef struct making {
     const mst_onednn *d;
     const mst_convolution_geometry *g;
@@ -122,17 +124,18 @@ static mst_onednn_window window_of(const mst_convolution_geometry *g) {
     return window;
 }
 
-static void *desc_from(const making *m, void *const mds[OPERANDS]) {
+static int desc_from(const making *m, void *const mds[OPERANDS], void **made) {
     const mst_onednn_window window = window_of(m->g);
     const int32_t kind = m->g->kind == MST_CONVOLUTION_FORWARD ? MST_ONEDNN_FORWARD
                          : m->g->kind == MST_CONVOLUTION_DATA  ? MST_ONEDNN_DATA
                                                                : MST_ONEDNN_WEIGHTS_GRADIENT;
-    if (kind == MST_ONEDNN_FORWARD) return mst_onednn_convolution_desc(kind, mds[X], mds[W], mds[BIAS], mds[Y], &window, NULL);
-    void *forward = mst_onednn_convolution_desc(MST_ONEDNN_FORWARD, mds[X], mds[W], NULL, mds[Y], &window, NULL);
-    if (!forward) return NULL;
-    void *made = mst_onednn_convolution_desc(kind, mds[X], mds[W], NULL, mds[Y], &window, forward);
+    if (kind == MST_ONEDNN_FORWARD) return mst_onednn_convolution_desc(made, kind, mds[X], mds[W], mds[BIAS], mds[Y], &window, NULL);
+    void *forward;
+    int code = mst_onednn_convolution_desc(&forward, MST_ONEDNN_FORWARD, mds[X], mds[W], NULL, mds[Y], &window, NULL);
+    if (code) return code;
+    code = mst_onednn_convolution_desc(made, kind, mds[X], mds[W], NULL, mds[Y], &window, forward);
     (void)m->d->primitive_desc_destroy(forward);
-    return made;
+    return code;
 }
 
 static const char *implementation(const making *m, const void *desc) {
@@ -143,35 +146,36 @@ static const char *implementation(const making *m, const void *desc) {
 /* The plain loops that it has for everything are slower than ours. */
 static bool is_reference(const making *m, const void *desc) { return strncmp(implementation(m, desc), "ref", 3) == 0; }
 
-static void *md_of(const making *m, int32_t which, form form) {
+static int md_of(const making *m, int32_t which, form form, void **md) {
     layout l = layout_of(m->g, which);
     if (form == CHANNELS_LAST && (which == X || which == Y)) l = channels_last(l);
-    return mst_onednn_md_create(l.ndim, l.dims, which == BIAS || (which != W && form == CHANNELS_LAST) ? l.strides : NULL);
+    return mst_onednn_md_create(md, l.ndim, l.dims, which == BIAS || (which != W && form == CHANNELS_LAST) ? l.strides : NULL);
 }
 
-static void *desc_make(const making *m, form form) {
-    void *mds[OPERANDS] = {NULL}, *made = NULL;
-    bool all = true;
-    for (int32_t i = 0; i < OPERANDS; i++) {
-        if (i == BIAS && !m->g->has_bias) continue;
-        mds[i] = md_of(m, i, form);
-        all = all && mds[i];
-    }
-    if (all) made = desc_from(m, mds);
+/* *made NULL, with 0: the library has none that is worth it. */
+static int desc_make(const making *m, form form, void **made) {
+    void *mds[OPERANDS] = {NULL};
+    int code = 0;
+    *made = NULL;
+    for (int32_t i = 0; i < OPERANDS && !code; i++)
+        if (i != BIAS || m->g->has_bias) code = md_of(m, i, form, &mds[i]);
+    if (!code) code = desc_from(m, mds, made);
     for (int32_t i = 0; i < OPERANDS; i++) mst_onednn_md_destroy(mds[i]);
-    if (made && is_reference(m, made)) {
-        (void)m->d->primitive_desc_destroy(made);
-        return NULL;
+    if (code) return code == MST_ONEDNN_OUT_OF_MEMORY ? code : 0;
+    if (is_reference(m, *made)) {
+        (void)m->d->primitive_desc_destroy(*made);
+        *made = NULL;
     }
-    return made;
+    return 0;
 }
 
-static bool reorder_make(const making *m, const void *from, const void *to, void **made) {
+static int reorder_make(const making *m, const void *from, const void *to, void **made) {
     void *desc = NULL;
-    if (m->d->reorder_desc_create(&desc, from, m->d->engine, to, m->d->engine, NULL)) return false;
-    const bool good = m->d->primitive_create(made, desc) == 0;
+    int code = m->d->reorder_desc_create(&desc, from, m->d->engine, to, m->d->engine, NULL);
+    if (code) return code;
+    code = m->d->primitive_create(made, desc);
     (void)m->d->primitive_desc_destroy(desc);
-    return good;
+    return code;
 }
 
 /* What the primitive calls the operand: the argument, and where its description is found. */
@@ -190,21 +194,22 @@ static void names_of(int32_t kind, int32_t which, int32_t *argument, int32_t *qu
     *query = queries[kind][which];
 }
 
-static bool operand_make(const making *m, const void *desc, int32_t which, form form) {
+static int operand_make(const making *m, const void *desc, int32_t which, form form) {
     operand *o = &m->state->operands[which];
     layout l = layout_of(m->g, which);
     const layout last = channels_last(l);
     int32_t query;
     if (form == CHANNELS_LAST && (which == X || which == Y) && lie_alike(&l, &last)) l = last;
-    if (which == BIAS && !m->g->has_bias) return true;
+    if (which == BIAS && !m->g->has_bias) return 0;
     names_of(m->g->kind, which, &o->argument, &query);
-    if (!(o->md = mst_onednn_md_create(l.ndim, l.dims, l.strides))) return false;
-    if (m->d->memory_create(&o->memory, o->md, m->d->engine, NULL)) return false;
+    int code = mst_onednn_md_create(&o->md, l.ndim, l.dims, l.strides);
+    if (!code) code = m->d->memory_create(&o->memory, o->md, m->d->engine, NULL);
+    if (code) return code;
     const void *taken = which == BIAS ? o->md : m->d->primitive_desc_query_md(desc, query, 0);
-    if (!taken) return false;
-    if (m->d->md_equal(taken, o->md)) return true;
+    if (!taken) return NONE;
+    if (m->d->md_equal(taken, o->md)) return 0;
     o->bytes = (int64_t)m->d->md_get_size(taken);
-    if (m->d->memory_create(&o->other, taken, m->d->engine, NULL)) return false;
+    if ((code = m->d->memory_create(&o->other, taken, m->d->engine, NULL))) return code;
     const bool written = which == m->state->result;
     return reorder_make(m, written ? taken : o->md, written ? o->md : taken, &o->reorder);
 }
@@ -234,44 +239,50 @@ static fastest fastest_of(const mst_convolution_geometry *g) {
     return window > 1 && g->w.shape[0] >= FEW_CHANNELS ? REORDERED : AS_THEY_LIE;
 }
 
-/* The primitive's description, and how it takes x and y; NULL: other code is faster, or the library has
- * none. */
-static void *desc_choose(const making *m, form *chosen) {
+/* The primitive's description, and how it takes x and y. *desc NULL, with 0: other code is faster, or
+ * the library has none. */
+static int desc_choose(const making *m, form *chosen, void **desc) {
     const bool last = has_channels_last(&m->g->x) || has_channels_last(&m->g->y);
-    void *desc = last ? desc_make(m, CHANNELS_LAST) : NULL;
-    fastest fastest = desc && strstr(implementation(m, desc), "avx2") ? fastest_of(m->g) : AS_THEY_LIE;
+    int code = 0;
+    *desc = NULL;
     *chosen = CHANNELS_LAST;
-    if (desc && fastest == AS_THEY_LIE) return desc;
-    if (desc) (void)m->d->primitive_desc_destroy(desc);
+    if (last && (code = desc_make(m, CHANNELS_LAST, desc))) return code;
+    const fastest fastest = *desc && strstr(implementation(m, *desc), "avx2") ? fastest_of(m->g) : AS_THEY_LIE;
+    if (*desc && fastest == AS_THEY_LIE) return 0;
+    if (*desc) (void)m->d->primitive_desc_destroy(*desc);
+    *desc = NULL;
     *chosen = ITS_OWN;
-    return fastest == BY_PRODUCTS ? NULL : desc_make(m, ITS_OWN);
+    return fastest == BY_PRODUCTS ? 0 : desc_make(m, ITS_OWN, desc);
 }
 
-static bool state_fill(const making *m) {
+/* 0 or what a function of the library returned; NONE: it does not compute this. */
+static int state_fill(const making *m) {
     const mst_onednn *d = m->d;
     onednn_state *state = m->state;
     form form;
-    void *desc = desc_choose(m, &form);
-    if (!desc) return false;
-    bool good = d->primitive_create(&state->primitive, desc) == 0 && d->stream_create(&state->stream, d->engine, MST_ONEDNN_IN_ORDER) == 0;
-    for (int32_t i = 0; good && i < OPERANDS; i++) good = operand_make(m, desc, i, form);
-    const void *scratch = good ? d->primitive_desc_query_md(desc, MST_ONEDNN_QUERY_SCRATCHPAD, 0) : NULL;
+    void *desc;
+    int code = desc_choose(m, &form, &desc);
+    if (code || !desc) return code ? code : NONE;
+    code = d->primitive_create(&state->primitive, desc);
+    if (!code) code = d->stream_create(&state->stream, d->engine, MST_ONEDNN_IN_ORDER);
+    for (int32_t i = 0; !code && i < OPERANDS; i++) code = operand_make(m, desc, i, form);
+    const void *scratch = code ? NULL : d->primitive_desc_query_md(desc, MST_ONEDNN_QUERY_SCRATCHPAD, 0);
     state->scratch_bytes = scratch ? (int64_t)d->md_get_size(scratch) : 0;
-    if (state->scratch_bytes > 0) good = good && d->memory_create(&state->scratchpad, scratch, d->engine, NULL) == 0;
+    if (state->scratch_bytes > 0) code = d->memory_create(&state->scratchpad, scratch, d->engine, NULL);
     (void)d->primitive_desc_destroy(desc);
-    return good;
+    return code;
 }
 
 /* On a thread of the library: compiling takes more stack than the program's thread may have. */
 static muster_status state_task(void *argument) {
     making *m = argument;
-    const int before = mst_onednn_threads_one();
-    if (!state_fill(m)) {
-        onednn_destroy(m->state);
-        m->state = NULL;
-    }
+    const int before = mst_onednn_threads_one(), code = state_fill(m);
     mst_onednn_threads_restore(before);
-    return MUSTER_OK;
+    if (!code) return MUSTER_OK;
+    onednn_destroy(m->state);
+    m->state = NULL;
+    /* Without memory nobody else computes it: later calls would have other bits. */
+    return code == MST_ONEDNN_OUT_OF_MEMORY ? mst_out_of_memory("muster_function_call: oneDNN", 0) : MUSTER_OK;
 }
 
 static muster_status onednn_create(muster_worker *worker, const mst_convolution_geometry *g, void **state) {

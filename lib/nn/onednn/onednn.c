@@ -140,19 +140,18 @@ const mst_onednn *mst_onednn_get(void) {
     return usable ? &loaded.onednn : NULL;
 }
 
-void *mst_onednn_md_create(int32_t ndim, const int64_t *dims, const int64_t *strides) {
-    void *md = NULL;
-    if (loaded.onednn.version == 3) {
-        const int failed = strides ? functions->md_create_strides(&md, ndim, dims, MST_ONEDNN_F32, strides)
-                                   : functions->md_create_tag(&md, ndim, dims, MST_ONEDNN_F32, MST_ONEDNN_ANY);
-        return failed ? NULL : md;
-    }
-    if (!(md = mst_alloc(MD_BYTES))) return NULL;
-    if ((strides ? functions->md_init_strides(md, ndim, dims, MST_ONEDNN_F32, strides)
-                 : functions->md_init_tag(md, ndim, dims, MST_ONEDNN_F32, MST_ONEDNN_ANY)) == 0)
-        return md;
-    mst_free(md);
-    return NULL;
+int mst_onednn_md_create(void **md, int32_t ndim, const int64_t *dims, const int64_t *strides) {
+    *md = NULL;
+    if (loaded.onednn.version == 3)
+        return strides ? functions->md_create_strides(md, ndim, dims, MST_ONEDNN_F32, strides)
+                       : functions->md_create_tag(md, ndim, dims, MST_ONEDNN_F32, MST_ONEDNN_ANY);
+    if (!(*md = mst_alloc(MD_BYTES))) return MST_ONEDNN_OUT_OF_MEMORY;
+    const int failed = strides ? functions->md_init_strides(*md, ndim, dims, MST_ONEDNN_F32, strides)
+                               : functions->md_init_tag(*md, ndim, dims, MST_ONEDNN_F32, MST_ONEDNN_ANY);
+    if (!failed) return 0;
+    mst_free(*md);
+    *md = NULL;
+    return failed;
 }
 
 void mst_onednn_md_destroy(void *md) {
@@ -165,7 +164,7 @@ void mst_onednn_md_destroy(void *md) {
 static int desc_2(void **made, int32_t kind, const void *x, const void *w, const void *bias, const void *y, const mst_onednn_window *m,
                   const void *forward, const void *attr) {
     void *convolution = mst_alloc(CONVOLUTION_BYTES);
-    if (!convolution) return 1;
+    if (!convolution) return MST_ONEDNN_OUT_OF_MEMORY;
     int failed;
     if (kind == MST_ONEDNN_FORWARD)
         failed = functions->init_forward(convolution, MST_ONEDNN_TRAINING, MST_ONEDNN_DIRECT, x, w, bias, y, m->stride, m->dilation,
@@ -191,14 +190,16 @@ static int desc_3(void **made, int32_t kind, const void *x, const void *w, const
                                      m->after, forward, attr);
 }
 
-void *mst_onednn_convolution_desc(int32_t kind, const void *x, const void *w, const void *bias, const void *y,
-                                  const mst_onednn_window *window, const void *forward) {
-    void *attr = NULL, *made = NULL;
-    if (loaded.onednn.attr_create(&attr)) return NULL;
-    const int failed = loaded.onednn.attr_set_scratchpad_mode(attr, MST_ONEDNN_SCRATCH_OF_USER) ||
-                       (loaded.onednn.version == 3 ? desc_3 : desc_2)(&made, kind, x, w, bias, y, window, forward, attr);
+int mst_onednn_convolution_desc(void **desc, int32_t kind, const void *x, const void *w, const void *bias, const void *y,
+                                const mst_onednn_window *window, const void *forward) {
+    void *attr = NULL;
+    *desc = NULL;
+    int failed = loaded.onednn.attr_create(&attr);
+    if (failed) return failed;
+    failed = loaded.onednn.attr_set_scratchpad_mode(attr, MST_ONEDNN_SCRATCH_OF_USER);
+    if (!failed) failed = (loaded.onednn.version == 3 ? desc_3 : desc_2)(desc, kind, x, w, bias, y, window, forward, attr);
     (void)loaded.onednn.attr_destroy(attr);
-    return failed ? NULL : made;
+    return failed;
 }
 
 int mst_onednn_threads_one(void) {

@@ -9,6 +9,8 @@
 
 enum { MST_ONEDNN_F32 = 3, MST_ONEDNN_ANY = 1, MST_ONEDNN_TRAINING = 64, MST_ONEDNN_DIRECT = 1, MST_ONEDNN_DIMS = 12 };
 enum { MST_ONEDNN_CPU = 1, MST_ONEDNN_IN_ORDER = 1, MST_ONEDNN_SCRATCH_OF_USER = 1 };
+/* What a function returns where an allocation failed. */
+enum { MST_ONEDNN_OUT_OF_MEMORY = 1 };
 /* Arguments of primitives, and which descriptions can be asked for. */
 enum {
     MST_ONEDNN_SRC = 1,
@@ -69,20 +71,20 @@ typedef struct mst_onednn {
 const mst_onednn *mst_onednn_get(void);
 
 /* Descriptions of memory: `strides` NULL: the library chooses. destroy ends one that create has
- * made, and takes NULL. NULL: there is no such description, or no memory. */
-void *mst_onednn_md_create(int32_t ndim, const int64_t *dims, const int64_t *strides);
+ * made, and takes NULL. Not 0: there is no such description, or no memory, and *md is NULL. */
+int mst_onednn_md_create(void **md, int32_t ndim, const int64_t *dims, const int64_t *strides);
 void mst_onednn_md_destroy(void *md);
 
 /* A convolution: operands by kind (forward: src, weights, dst; data: diff_src, weights, diff_dst;
  * weights: src, diff_weights, diff_dst); lists have an entry for each axis of the window. bias may
- * be NULL. `forward`: a description of the forward convolution, which the others need. NULL: the
- * library does not compute it. */
+ * be NULL. `forward`: a description of the forward convolution, which the others need. Not 0: the
+ * library does not compute it, or there is no memory, and *desc is NULL. */
 typedef struct mst_onednn_window {
     int64_t stride[MST_ONEDNN_DIMS], dilation[MST_ONEDNN_DIMS], before[MST_ONEDNN_DIMS], after[MST_ONEDNN_DIMS];
 } mst_onednn_window;
 typedef enum mst_onednn_kind { MST_ONEDNN_FORWARD, MST_ONEDNN_DATA, MST_ONEDNN_WEIGHTS_GRADIENT } mst_onednn_kind;
-void *mst_onednn_convolution_desc(int32_t kind, const void *x, const void *w, const void *bias, const void *y,
-                                  const mst_onednn_window *window, const void *forward);
+int mst_onednn_convolution_desc(void **desc, int32_t kind, const void *x, const void *w, const void *bias, const void *y,
+                                const mst_onednn_window *window, const void *forward);
 
 /* For the calling thread: one thread from now on; returns what mst_onednn_threads_restore takes. */
 int mst_onednn_threads_one(void);
