@@ -215,7 +215,8 @@ static void a_steady_step_with_convolutions_allocates_nothing(void **state) {
     assert_int_equal(compared, 8);
 }
 
-/* Each allocation of the first call fails once: the next call has the bits that it would have had. */
+/* Each allocation of the first call fails once: the next call has the bits that it would have
+ * had. */
 static void a_failed_allocation_changes_no_later_bits(void **state) {
     enum { BLOCKS = 1 };
     call *expected = call_make(BLOCKS), *c = call_make(BLOCKS);

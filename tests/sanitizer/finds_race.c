@@ -1,5 +1,6 @@
-/* A planted data race: the second access comes after the first, for certain, yet nothing orders them for the sanitizer, since a relaxed
- * flag synchronises nothing. Accesses at the very same moment are missed now and then. */
+/* A planted data race: the second access comes after the first, for certain, yet nothing orders
+ * them for the sanitizer, since a relaxed flag synchronises nothing. Accesses at the very same
+ * moment are missed now and then. */
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stddef.h>

@@ -217,10 +217,10 @@ static int operand_make(const making *m, const void *desc, int32_t which, form f
 /* What is fastest where channels lie last. */
 typedef enum fastest { AS_THEY_LIE, REORDERED, BY_PRODUCTS } fastest;
 
-/* For the code that it makes for AVX2, which is slow there, as measured for the shapes of ResNet-50 and
- * AlexNet (README.md): products of matrices by BLAS (host.c) where a product has many terms, and
- * where it has few places; its own layouts for windows of several elements, whose convolutions take so
- * long that the reorders of x and y pay. */
+/* For the code that it makes for AVX2, which is slow there, as measured for the shapes of ResNet-50
+ * and AlexNet (README.md): products of matrices by BLAS (host.c) where a product has many terms,
+ * and where it has few places; its own layouts for windows of several elements, whose convolutions
+ * take so long that the reorders of x and y pay. */
 static fastest fastest_of(const mst_convolution_geometry *g) {
     enum { FEW_CHANNELS = 64, LAST_PLACES = 7 * 7, LATE_PLACES = 14 * 14, MIDDLE_PLACES = 28 * 28 };
     int64_t window = 1, places = 1;
@@ -239,8 +239,8 @@ static fastest fastest_of(const mst_convolution_geometry *g) {
     return window > 1 && g->w.shape[0] >= FEW_CHANNELS ? REORDERED : AS_THEY_LIE;
 }
 
-/* The primitive's description, and how it takes x and y. *desc NULL, with 0: other code is faster, or
- * the library has none. */
+/* The primitive's description, and how it takes x and y. *desc NULL, with 0: other code is faster,
+ * or the library has none. */
 static int desc_choose(const making *m, form *chosen, void **desc) {
     const bool last = has_channels_last(&m->g->x) || has_channels_last(&m->g->y);
     int code = 0;

@@ -116,8 +116,8 @@ typedef struct work {
 
 enum { SCRIBBLED = 4096 };
 
-/* Only this convolution uses its workspace while it runs. The accesses are atomic, so that two convolutions with one workspace are
- * reported here, and not by ThreadSanitizer. */
+/* Only this convolution uses its workspace while it runs. The accesses are atomic, so that two
+ * convolutions with one workspace are reported here, and not by ThreadSanitizer. */
 static sim_result run(void *data, sim_stream *stream) {
     const work *w = data;
     const uint64_t number = 1 + atomic_fetch_add_explicit(&runs, 1, memory_order_relaxed);
