@@ -1,5 +1,5 @@
 /* Training steps of convolutional networks: the samples of samples/models on made-up images, beside
- * their convolutions alone. */
+ * their convolutions and dense layers alone. */
 #include "models.h"
 #include "process.h"
 
@@ -12,7 +12,7 @@ typedef struct model_row {
     int64_t batch, channels, side, classes;
     bool bytes;        /* images and labels are u8, else f32 and i32 */
     bool counted;      /* the step has a number */
-    int64_t megabytes; /* that a step moves besides the convolutions, at least */
+    int64_t megabytes; /* that a step moves besides those layers, at least */
     double speedup;    /* target: of the limit */
 } model_row;
 
@@ -82,12 +82,12 @@ static bool model_row_run(const model_row *model, const bench_options *options) 
     snprintf(row.name, sizeof row.name, "models: a training step of %s, batch %lld", model->name, (long long)model->batch);
     if (!bench_wanted(options, row.name)) return true;
     if (model->batch > 100) row.block.calls = 20;
-    bench_add_convolutions(&row, model->name, model->batch, model->megabytes);
+    bench_add_network_limit(&row, model->name, model->batch, model->megabytes);
     bool ok = model_data(&run) && (run.runtime = bench_muster_open(2)) != NULL;
     if (ok) run.step = model->compile(run.runtime, model->batch);
     if (ok) bench_muster_add(&row, "muster, 2 devices", &run, model_block);
     if (!options->no_peers) model_peers(&row, model);
-    bench_target_add(&row, BENCH_SPEEDUP, "the convolutions", model->speedup);
+    bench_target_add(&row, BENCH_SPEEDUP, "the convolutions and dense layers", model->speedup);
     ok = bench_run(&row, options) && ok;
     if (run.runtime) ok = bench_muster_ok(muster_runtime_close(run.runtime), "muster") && ok;
     free(run.in[0].data);

@@ -31,12 +31,12 @@ void bench_add_libgomp(bench_row *row, int32_t threads) {
     add_libgomp(row, threads, "passive");
 }
 
-void bench_add_convolutions(bench_row *row, const char *model, int64_t batch, int64_t megabytes) {
+void bench_add_network_limit(bench_row *row, const char *model, int64_t batch, int64_t megabytes) {
     char path[1024], name[BENCH_NAME], count[24], moved[24];
     bench_sibling_path(path, "muster-bench-onednn");
     snprintf(count, sizeof count, "%lld", (long long)batch);
     snprintf(moved, sizeof moved, "%lld", (long long)megabytes);
-    snprintf(name, sizeof name, "the convolutions of %s alone", model);
+    snprintf(name, sizeof name, "the convolutions and dense layers of %s alone", model);
     bench_process *process = bench_process_open(name, (char *const[]){path, (char *)model, count, moved, NULL}, (const char *[]){NULL});
     if (process) bench_add(row, BENCH_LIMIT, bench_process_description(process), process, bench_process_block, bench_process_close);
 }

@@ -38,9 +38,10 @@ const char *bench_sibling_path(char path[1024], const char *file) __attribute__(
  * peer.py, each library that each interpreter of MUSTER_BENCH_PYTHON (separated by colons) can
  * import, on so many threads. arguments: the case and its sizes, NULL at the end. */
 void bench_add_libgomp(bench_row *row, int32_t threads);
-/* Adds the row's limit: the convolutions of a network alone, by muster-bench-onednn, where it was
- * built. */
-void bench_add_convolutions(bench_row *row, const char *model, int64_t batch, int64_t megabytes);
 void bench_add_python(bench_row *row, const char *library, int32_t threads, const char *const *arguments);
+
+/* Adds the row's limit: the convolutions and dense layers of a network alone, by
+ * muster-bench-onednn, where it was built, and copies that move so many megabytes. */
+void bench_add_network_limit(bench_row *row, const char *model, int64_t batch, int64_t megabytes);
 
 #endif
