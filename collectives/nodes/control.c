@@ -106,10 +106,30 @@ void mst_control_add(mst_control *c, mst_control_lane *lane) {
     c->lanes = lane;
 }
 
+static void remember(mst_control *c, const mst_control_lane *lane) {
+    if (lane->epoch < c->left_epoch) return; /* not entered in the newest call */
+    if (lane->epoch > c->left_epoch) c->left_count = 0;
+    c->left_epoch = lane->epoch;
+    if (c->left_count < MST_CONTROL_LEFT) c->left[c->left_count] = (struct mst_control_left){lane->lane, lane->arrival};
+    c->left_count += c->left_count <= MST_CONTROL_LEFT;
+}
+
 void mst_control_remove(mst_control *c, mst_control_lane *lane) {
     mst_control_lane **at = &c->lanes;
     while (*at && *at != lane) at = &(*at)->next;
-    if (*at) *at = lane->next;
+    if (!*at) return;
+    *at = lane->next;
+    remember(c, lane);
+}
+
+/* Of a communicator that this process has released since; or it may have been one that is
+ * forgotten. */
+static bool has_entered_before(const mst_control *c, const mst_control_message *question) {
+    if (c->left_epoch != question->epoch) return false;
+    bool entered = c->left_count > MST_CONTROL_LEFT;
+    for (int32_t i = 0; i < c->left_count && i < MST_CONTROL_LEFT; i++)
+        entered = entered || (c->left[i].lane == question->lane && c->left[i].arrival >= question->wanted.arrival);
+    return entered;
 }
 
 bool mst_control_ask(mst_control *c, mst_control_question *question, const mst_control_message *what, int32_t process) {
@@ -136,6 +156,7 @@ static int32_t returned_rank(const mst_control *c, const mst_control_message *qu
     for (const mst_control_waiter *waiter = c->waiters; waiter; waiter = waiter->next)
         if (waiter->epoch == question->epoch && (waiter->worker || waiter->ended)) known = waiter;
     if (!known || mst_control_is_poisoned(c, MST_CONTROL_FAILED, question->epoch)) return MST_CONTROL_NO_RANK;
+    if (question->wanted.arrival > 0 && has_entered_before(c, question)) return MST_CONTROL_NO_RANK;
     for (mst_control_lane *lane = c->lanes; lane; lane = lane->next) {
         if (lane->lane != question->lane) continue;
         const bool entered = lane->epoch == question->epoch && lane->arrival >= question->wanted.arrival;

@@ -90,10 +90,21 @@ typedef struct mst_control_waiter {
     mst_control_question late, returned; /* of late.c and returned.c */
 } mst_control_waiter;
 
+/* How many communicators that were released in a call are remembered. */
+enum { MST_CONTROL_LEFT = 16 };
+
 typedef struct mst_control {
     mst_wire *wire;
     mst_control_waiter *waiters;
     mst_control_lane *lanes;
+    /* What this process has entered on lanes that it has left in the call left_epoch: others may
+     * still be on their way through it. */
+    struct mst_control_left {
+        int32_t lane;
+        uint64_t arrival;
+    } left[MST_CONTROL_LEFT];
+    uint64_t left_epoch;
+    int32_t left_count; /* more than MST_CONTROL_LEFT: some are forgotten */
     /* A message from any process; while it cannot be answered for lack of a slot it stays. */
     muster_wire_request receive;
     bool there;
@@ -136,7 +147,8 @@ int32_t mst_control_held_by(const mst_control *control, int32_t process);
 /* The waiter is there from `enter` to `leave`; what it has asked before is forgotten. */
 void mst_control_enter(mst_control *control, mst_control_waiter *waiter);
 void mst_control_leave(mst_control *control, mst_control_waiter *waiter);
-/* The lane is there until `remove`, which accepts one that is not. */
+/* The lane is there until `remove`, which accepts one that is not. What was entered on it is
+ * remembered. */
 void mst_control_add(mst_control *control, mst_control_lane *lane);
 void mst_control_remove(mst_control *control, mst_control_lane *lane);
 /* Is anything on its way from here? */

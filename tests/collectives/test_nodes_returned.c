@@ -3,6 +3,7 @@
  * right. And ranks that return early after they have done all that others wait for end nothing. */
 #include "base_check.h"
 #include "collectives_spans.h"
+#include "wire_launch.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -217,6 +218,54 @@ static void test_ranks_that_have_done_all_end_nothing(void **state) {
     assert_int_equal(cases, LAYOUTS * RANKS);
 }
 
+/* ---- answers that have become old ---- */
+
+typedef struct old_answer {
+    spans_launch launch;
+    pthread_t healer;
+} old_answer;
+
+static void *heal(void *argument) {
+    old_answer *o = argument;
+    pause_ms(25);
+    wire_launch_heal(o->launch.wire, 0, 2);
+    return NULL;
+}
+
+/* Rank 0 waits for rank 1, which is late, and asks it; then for rank 2, whose messages to rank 0
+ * are held. Meanwhile rank 1 has done all, and has released the communicator; it may answer so. */
+static muster_status old_answer_task(muster_worker *w, void *argument) {
+    old_answer *o = argument;
+    const int32_t rank = spans_rank(w);
+    muster_communicator *part;
+    float x[3] = {1, 2, 3}, y[3];
+    MUSTER_TRY(muster_worker_split(w, NULL, 0, rank, &part));
+    MUSTER_TRY(muster_worker_barrier(w, part));
+    if (rank == 0) {
+        wire_launch_cut(o->launch.wire, 0, 2);
+        if (pthread_create(&o->healer, NULL, heal, o) != 0) return mst_error(MUSTER_SYSTEM, "no thread");
+    }
+    if (rank == 1) pause_ms(5);
+    MUSTER_TRY(muster_worker_all_reduce(w, part, MUSTER_SUM, vector(x, 3), vector(y, 3)));
+    return muster_worker_release(w, part);
+}
+
+static void test_an_old_answer_ends_nothing(void **state) {
+    static const int32_t counts[] = {1, 1, 1};
+    enum { SEEDS = 60 };
+    int32_t cases = 0;
+    (void)state;
+    for (uint64_t seed = 1; seed <= SEEDS; seed++, cases++) {
+        old_answer o;
+        spans_open(&o.launch, &(spans_options){.counts = counts, .processes = 3, .fail_after_ns = -1, .seed = seed});
+        const muster_status status = spans_run(&o.launch, old_answer_task, &o);
+        pthread_join(o.healer, NULL);
+        if (status != MUSTER_OK) fail_msg("seed %d: %s", (int)seed, o.launch.process[0].message);
+        spans_close(&o.launch);
+    }
+    assert_int_equal(cases, SEEDS);
+}
+
 /* ---- a failure decides ---- */
 
 static muster_status failing_task(muster_worker *w, void *argument) {
@@ -247,6 +296,7 @@ int main(void) {
         cmocka_unit_test(test_every_layout),
         cmocka_unit_test(test_processes_and_hosts_are_named),
         cmocka_unit_test(test_ranks_that_have_done_all_end_nothing),
+        cmocka_unit_test(test_an_old_answer_ends_nothing),
         cmocka_unit_test(test_a_failure_is_no_return),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
