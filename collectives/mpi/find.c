@@ -153,11 +153,15 @@ static muster_status find_refuse(const char *path, const char *why) {
     return mst_error(MUSTER_UNAVAILABLE, "muster_runtime_open: nodes: %.200s %.400s", path, why);
 }
 
-/* Never closed: an MPI leaves threads and handlers behind. Its symbols stay local: MPIs bring
- * libraries, such as hwloc, under names that others use. */
-static muster_status find_open(mpi_shim *shim) {
+/* where: what names the path, for messages. Never closed: an MPI leaves threads and handlers
+ * behind. Its symbols stay local: MPIs bring libraries, such as hwloc, under names that others
+ * use. */
+static muster_status find_open(const char *where, mpi_shim *shim) {
     struct stat status;
-    if (stat(shim->path, &status) != 0) return find_refuse(shim->path, strerror(errno));
+    if (stat(shim->path, &status) != 0)
+        return mst_error(MUSTER_UNAVAILABLE,
+                         "muster_runtime_open: %s: expected a shim (libmuster-mpi-*.so) or a folder of shims, received \"%.200s\": %s",
+                         where, shim->path, strerror(errno));
     shim->identity[0] = (int64_t)status.st_dev;
     shim->identity[1] = (int64_t)status.st_ino;
     void *handle = dlopen(shim->path, RTLD_NOW | RTLD_LOCAL);
@@ -187,21 +191,21 @@ muster_status mpi_shim_find(const char *asked, mpi_shim *shim) {
     find_folders folders = {.count = 0};
     memset(shim, 0, sizeof *shim);
     const char *named = asked ? asked : secure_getenv("MUSTER_MPI_SHIM");
-    const char *by = asked ? "named by nodes" : "named by MUSTER_MPI_SHIM";
+    const char *by = asked ? "named by nodes" : "named by MUSTER_MPI_SHIM", *where = asked ? "nodes" : "MUSTER_MPI_SHIM";
     if (!named || !named[0]) {
         folders.count = mst_code_cache_folder(folders.paths[0], MPI_PATH);
         folders.count += find_own_folder(folders.paths[folders.count]);
         MUSTER_TRY(find_choose(&folders, shim->path, shim->why));
-        return find_open(shim);
+        return find_open(where, shim);
     }
     if (strlen(named) >= MPI_PATH) return find_refuse(named, "is too long");
     if (find_is_folder(named)) {
         snprintf(folders.paths[0], MPI_PATH, "%s", named);
         folders.count = 1;
         MUSTER_TRY(find_choose(&folders, shim->path, shim->why));
-        return find_open(shim);
+        return find_open(where, shim);
     }
     snprintf(shim->path, MPI_PATH, "%s", named);
     snprintf(shim->why, MPI_WHY, "%s", by);
-    return find_open(shim);
+    return find_open(where, shim);
 }

@@ -8,22 +8,22 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* A number in decimal digits; 0: not set, or something else. */
+/* A number in decimal digits; -1: not set, or something else. */
 static int32_t launcher_number(const char *variable) {
     const char *text = mst_environment_get(variable);
     char *end = NULL;
-    const long value = text ? strtol(text, &end, 10) : 0;
-    return text && end != text && !*end && value > 0 && value < INT32_MAX ? (int32_t)value : 0;
+    const long value = text ? strtol(text, &end, 10) : -1;
+    return text && end != text && !*end && value >= 0 && value < INT32_MAX ? (int32_t)value : -1;
 }
 
 /* The innermost launcher comes first: mpirun may itself have been started by srun. */
 static const struct launcher_row {
-    const char *processes, *also, *family;
+    const char *processes, *also, *family, *number;
 } launcher_rows[] = {
-    {"OMPI_COMM_WORLD_SIZE", NULL, "openmpi"},
-    {"PMI_SIZE", NULL, "mpich"},
-    {"SLURM_STEP_NUM_TASKS", "SLURM_PROCID", NULL},
-    {"MPI_LOCALNRANKS", NULL, "mpich"},
+    {"OMPI_COMM_WORLD_SIZE", NULL, "openmpi", "OMPI_COMM_WORLD_RANK"},
+    {"PMI_SIZE", NULL, "mpich", "PMI_RANK"},
+    {"SLURM_STEP_NUM_TASKS", "SLURM_PROCID", NULL, "SLURM_PROCID"},
+    {"MPI_LOCALNRANKS", NULL, "mpich", "MPI_LOCALRANKID"},
 };
 
 /* Slurm's PMIx starts Open MPI; MPICH would be started by PMI. */
@@ -35,10 +35,13 @@ mpi_launch mpi_launch_find(void) {
     for (size_t i = 0; i < sizeof launcher_rows / sizeof *launcher_rows; i++) {
         const struct launcher_row *row = &launcher_rows[i];
         const int32_t processes = launcher_number(row->processes);
-        if (!processes || (row->also && !mst_environment_get(row->also))) continue;
-        return (mpi_launch){.processes = processes, .variable = row->processes, .family = row->family ? row->family : launcher_family()};
+        if (processes < 1 || (row->also && !mst_environment_get(row->also))) continue;
+        return (mpi_launch){.processes = processes,
+                            .variable = row->processes,
+                            .family = row->family ? row->family : launcher_family(),
+                            .process = launcher_number(row->number)};
     }
-    return (mpi_launch){.family = launcher_family()};
+    return (mpi_launch){.family = launcher_family(), .process = -1};
 }
 
 muster_status mpi_asked_for(const mst_nodes_options *options, mpi_asked *asked, const char **path) {

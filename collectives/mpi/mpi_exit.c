@@ -38,7 +38,20 @@ static struct {
     mst_wire *wires[EXIT_WIRES];
     int32_t count;
     int64_t after_ns; /* muster_runtime_options.exit_after_ns; 0: nobody has set it */
+    int32_t number;   /* of this process, in the wire that was opened last */
 } at_exit = {.lock = PTHREAD_MUTEX_INITIALIZER};
+
+/* "process 1 (host b)" */
+static const char *exit_name(char text[MST_PROCESS_TEXT]) {
+    const char *given = mst_environment_get("MUSTER_HOSTNAME");
+    char host[MST_HOST_TEXT] = "";
+    if (given)
+        snprintf(host, sizeof host, "%s", given);
+    else
+        at_exit.table->host(host, sizeof host);
+    snprintf(text, MST_PROCESS_TEXT, "process %d (host %s)", (int)at_exit.number, host);
+    return text;
+}
 
 /* ---- the last barrier ---- */
 
@@ -46,7 +59,8 @@ static int32_t exit_wait_one(muster_wire *wire, muster_wire_request *request, in
     const int64_t notice = mst_now_ns() + exit_notice_ns;
     int32_t result = mpi_wait(at_exit.table, wire, request, deadline_ns < 0 ? notice : deadline_ns, done);
     if (deadline_ns >= 0 || *done || result != MUSTER_WIRE_OK) return result;
-    fprintf(stderr, "muster: process %d waits in its exit for the other processes of the launch\n", at_exit.table->rank(wire));
+    char name[MST_PROCESS_TEXT];
+    fprintf(stderr, "muster: %s waits in its exit for the other processes of the launch\n", exit_name(name));
     return mpi_wait(at_exit.table, wire, request, -1, done);
 }
 
@@ -93,24 +107,23 @@ static void exit_let_read(void) {
     (void)nanosleep(&(struct timespec){.tv_nsec = 300000000}, NULL);
 }
 
-static void exit_abort(muster_wire *wire, int status) {
-    const muster_wire_table *table = at_exit.table;
-    char host[MST_HOST_TEXT] = "";
-    table->host(host, sizeof host);
+static void exit_abort(int status) {
+    char name[MST_PROCESS_TEXT];
     fflush(NULL);
     fprintf(stderr,
-            "muster: process %d (host %s) exits with code %d%s, and others of the launch do not: it is aborted. All processes close their "
-            "runtimes (muster_runtime_close) before they exit.\n",
-            table->rank(wire), host, status, at_exit.count ? " and an open runtime" : "");
+            "muster: %s exits with code %d%s, and other processes do not exit: the launch is aborted. All processes close their runtimes "
+            "(muster_runtime_close) before they exit.\n",
+            exit_name(name), status, at_exit.count ? " and an open runtime" : "");
     fflush(stderr);
     exit_let_read();
-    table->abort(NULL, status ? status : 1);
+    at_exit.table->abort(NULL, status ? status : 1);
     _exit(status ? status : 1);
 }
 
 static struct {
     _Atomic bool done;
-    int32_t process, processes;
+    char name[MST_PROCESS_TEXT];
+    int32_t processes;
     int status;
 } finalising;
 
@@ -121,8 +134,8 @@ static void *exit_watch(void *unused) {
     while (!atomic_load(&finalising.done)) {
         (void)nanosleep(&(struct timespec){.tv_nsec = 10000000}, NULL);
         if (mst_now_ns() < end || atomic_load(&finalising.done)) continue;
-        fprintf(stderr, "muster: process %d: MPI_Finalize has not returned for %lld s, though all processes are in it: exits without it\n",
-                (int)finalising.process, (long long)(most / 1000000000));
+        fprintf(stderr, "muster: %s: MPI_Finalize has not returned for %lld s, though all processes are in it: exits without it\n",
+                finalising.name, (long long)(most / 1000000000));
         _exit(finalising.status);
     }
     return NULL;
@@ -132,7 +145,7 @@ static void *exit_watch(void *unused) {
 static void exit_begin_watch(const muster_wire_table *table, muster_wire *wire, int status) {
     sigset_t all, before;
     pthread_t thread;
-    finalising.process = table->rank(wire);
+    exit_name(finalising.name);
     finalising.processes = table->size(wire);
     finalising.status = status;
     fflush(NULL); /* what _exit would lose */
@@ -149,13 +162,14 @@ static void exit_run(int status, void *unused) {
     if (at_exit.process != getpid()) return; /* a child of this process */
     if (table->state(&initialised, &finalised, &threads) != MUSTER_WIRE_OK || !initialised || finalised) return;
     if (at_exit.lost) { /* MPI_Finalize would wait for them */
-        fprintf(stderr,
-                "muster: exits without MPI_Finalize, which would wait for processes that are lost or were not closed with this one\n");
+        char name[MST_PROCESS_TEXT];
+        fprintf(stderr, "muster: %s exits without MPI_Finalize, which would wait for processes that are lost or were not closed with it\n",
+                exit_name(name));
         return;
     }
     muster_wire *wire = at_exit.all ? at_exit.all : at_exit.count ? at_exit.wires[0]->state : NULL;
     if (!wire) return; /* the program's own MPI, and all is closed */
-    if (!exit_wait(wire)) exit_abort(wire, status);
+    if (!exit_wait(wire)) exit_abort(status);
     if (!at_exit.ours) return;
     exit_begin_watch(table, wire, status);
     if (!at_exit.count) table->close(at_exit.all);
@@ -189,6 +203,7 @@ muster_status mpi_exit_begin(const muster_wire_table *table, muster_wire *all) {
     const muster_status status = exit_register(table);
     at_exit.ours = true;
     at_exit.all = all;
+    at_exit.number = table->rank(all);
     pthread_mutex_unlock(&at_exit.lock);
     return status;
 }
@@ -197,6 +212,7 @@ muster_status mpi_exit_add(mst_wire *wire, int64_t after_ns) {
     pthread_mutex_lock(&at_exit.lock);
     const muster_status status = exit_register(wire->table);
     if (status == MUSTER_OK && after_ns) at_exit.after_ns = after_ns;
+    if (!at_exit.ours) at_exit.number = wire->process;
     if (status == MUSTER_OK && at_exit.count < EXIT_WIRES) at_exit.wires[at_exit.count++] = wire;
     pthread_mutex_unlock(&at_exit.lock);
     return status;

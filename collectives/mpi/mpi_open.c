@@ -81,15 +81,18 @@ static muster_status open_check_threads(int32_t threads, bool ours) {
 }
 
 /* MPI is initialised afterwards, by whomever. */
-static muster_status open_initialise(const muster_wire_table *table, int64_t fail_after_ns) {
+static muster_status open_initialise(const muster_wire_table *table, const mst_nodes_options *options) {
     muster_wire *all = NULL;
     int32_t initialised = 0, finalised = 0, threads = 0;
     if (table->state(&initialised, &finalised, &threads) != MUSTER_WIRE_OK) return open_error(table, "the state of MPI");
     if (finalised)
         return mst_error(MUSTER_BAD_STATE, "muster_runtime_open: nodes: MPI was finalised in this process, and cannot begin again");
     if (initialised) return open_check_threads(threads, false);
-    if (table->initialise(&threads) != MUSTER_WIRE_OK) return open_error(table, "MPI_Init_thread");
-    MUSTER_TRY(open_duplicate(table, 0, fail_after_ns, &all));
+    mpi_init_watch *watch = mpi_init_begin(options);
+    const int32_t result = table->initialise(&threads);
+    mpi_init_end(watch);
+    if (result != MUSTER_WIRE_OK) return open_error(table, "MPI_Init_thread");
+    MUSTER_TRY(open_duplicate(table, 0, options->fail_after_ns, &all));
     MUSTER_TRY(mpi_exit_begin(table, all));
     return open_check_threads(threads, true);
 }
@@ -144,6 +147,9 @@ static muster_status open_wire(const mst_nodes_options *options, mst_wire **wire
     if (opened) {
         opened->table = table;
         opened->close = open_close;
+        opened->state = state;
+        opened->process = table->rank(state);
+        opened->processes = processes;
         status = mpi_exit_add(opened, options->exit_after_ns);
         if (status != MUSTER_OK) mst_free(opened), opened = NULL;
     }
@@ -152,9 +158,6 @@ static muster_status open_wire(const mst_nodes_options *options, mst_wire **wire
         if (status == MUSTER_OK) mpi_log(options, MUSTER_LOG_DEBUG, "MPI: the launch has one process, which goes on without");
         return status;
     }
-    opened->state = state;
-    opened->process = table->rank(state);
-    opened->processes = processes;
     pthread_mutex_init(&opened->lock, NULL);
     *wire = opened;
     return MUSTER_OK;
@@ -171,7 +174,7 @@ muster_status mst_mpi_open(const mst_nodes_options *options, mst_wire **wire) {
     }
     pthread_mutex_lock(&open_lock);
     muster_status status = open_choose(path, options);
-    if (status == MUSTER_OK) status = open_initialise(open_shim.table, options->fail_after_ns);
+    if (status == MUSTER_OK) status = open_initialise(open_shim.table, options);
     if (status == MUSTER_OK) status = open_wire(options, wire);
     pthread_mutex_unlock(&open_lock);
     return status;

@@ -13,6 +13,7 @@ typedef struct mpi_launch {
     int32_t processes;    /* 0: they say nothing */
     const char *variable; /* the one that has told the number of processes */
     const char *family;   /* "openmpi", "mpich"; NULL: any MPI */
+    int32_t process;      /* the number of this one; -1: they do not say */
 } mpi_launch;
 mpi_launch mpi_launch_find(void);
 
@@ -44,6 +45,15 @@ muster_status mpi_exit_begin(const muster_wire_table *table, muster_wire *all);
  * muster_runtime_options. lost: other processes are gone. */
 muster_status mpi_exit_add(mst_wire *wire, int64_t after_ns);
 void mpi_exit_remove(mst_wire *wire, bool lost);
+
+/* ---- mpi_init.c ---- */
+
+/* MPI_Init waits without end for processes that never come to it, such as one that has refused to
+ * open its runtime: a line of the log says so after options->warn_after_ns. Begin before MPI_Init,
+ * end behind it. NULL: nobody watches. */
+typedef struct mpi_init_watch mpi_init_watch;
+mpi_init_watch *mpi_init_begin(const mst_nodes_options *options);
+void mpi_init_end(mpi_init_watch *watch);
 
 /* ---- mpi_open.c ---- */
 

@@ -5,9 +5,10 @@
  * all_reduce of N bytes: every member moves 2 N (M - 1) / M bytes in 2 steps. With slices of one
  * chunk, n = N / M, LogGP (see broadcast.c) gives
  *     T = 2 ((M - 2) s(n) + L + 2 o + n G) + fold,
- * with longer ones the second step begins after the first chunk of c:
- *     T = (M - 1) (n / c) s(c) + ((M - 2) s(c) + L + 2 o + c G) + (L + 2 o) + fold,
- * where a member sends and receives at the same time. reduce_scatter is the first step alone;
+ * with longer ones the second step begins after the first chunk of c, and results take turns with
+ * values, so that a member sends 2 (M - 1) n / c chunks without a pause:
+ *     T = (2 (M - 1) (n / c) - 1) s(c) + L + 2 o + c G + fold.
+ * It sends and receives at the same time. reduce_scatter is the first step alone;
  * reduce is the first step and a gather; "gather" of a reduce has one slice, which is root's. */
 #include "flow_private.h"
 

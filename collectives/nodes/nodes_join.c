@@ -31,8 +31,7 @@ static uint64_t hash_of(const char *text) { return mst_hash_bytes(MST_HASH_START
 static muster_status arrive(join *j, muster_status status, const void *payload, int32_t bytes, uint64_t signature) {
     mst_nodes *nodes = j->nodes;
     const mst_arrival_header *header = &nodes->rounds->arrival.header;
-    char mine[MST_MESSAGE_SIZE] = "", sentences[2][MST_MESSAGE_SIZE], name[MST_PROCESS_TEXT];
-    if (status != MUSTER_OK) mst_error_save(mine);
+    char name[MST_PROCESS_TEXT];
     mst_arrival_input input = {.kind = MST_ROUND_JOIN,
                                .status = status,
                                .rank = nodes->process,
@@ -47,13 +46,7 @@ static muster_status arrive(join *j, muster_status status, const void *payload, 
         return mst_error(MUSTER_BAD_STATE, "%s: %s closes its runtime before it is open", where,
                          mst_nodes_process_text(nodes, header->kind.most_at, name));
     }
-    if (header->status == MUSTER_OK) return MUSTER_OK;
-    const muster_status failure = header->status;
-    const int32_t at = header->at;
-    mst_rounds_sentences(nodes, &j->wait, at, -1, mine, sentences);
-    mst_nodes_process_text(nodes, at, name);
-    if (at == nodes->process) return mst_error_restore(failure, mine);
-    return mst_error(failure, "%.400s (%s)", sentences[0][0] ? sentences[0] : where, name);
+    return header->status == MUSTER_OK ? MUSTER_OK : mst_rounds_failed(nodes, where, &j->wait, status);
 }
 
 /* ---- the agreement ---- */

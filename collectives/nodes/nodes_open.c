@@ -70,7 +70,7 @@ static muster_status find_hosts(mst_nodes *nodes, const mst_nodes_options *optio
     muster_status mine = own_host(nodes->wire, name);
     if (mine == MUSTER_OK) mine = read_graces(options, &rounds->lost_grace_ns);
     if (mine == MUSTER_OK) mine = mst_ways_open(&nodes->ways);
-    char message[MST_MESSAGE_SIZE], sentences[2][MST_MESSAGE_SIZE];
+    char message[MST_MESSAGE_SIZE];
     mst_error_save(message);
     mst_arrival_input input = {.kind = MST_ROUND_OPEN, .status = mine, .rank = -1, .payload = name, .payload_bytes = MST_HOST_TEXT};
     const muster_status status = mst_rounds_arrive(nodes, &input, &wait);
@@ -79,9 +79,11 @@ static muster_status find_hosts(mst_nodes *nodes, const mst_nodes_options *optio
     MUSTER_TRY(status);
     const mst_arrival_header *header = &rounds->arrival.header;
     if (header->status != MUSTER_OK) {
-        const muster_status failure = header->status;
-        mst_rounds_sentences(nodes, &wait, header->at, -1, message, sentences);
-        return mst_error_restore(failure, sentences[0]);
+        /* For the sentence; without memory it names the process alone. */
+        if (mst_arrival_matches(&rounds->arrival)) (void)number_hosts(nodes, (const char(*)[MST_HOST_TEXT])rounds->arrival.all);
+        rounds->refused = true;
+        mst_error_restore(mine, message);
+        return mst_rounds_failed(nodes, where, &wait, mine);
     }
     if (!mst_arrival_matches(&rounds->arrival))
         return mst_error(MUSTER_INVALID_ARGUMENT, "%s: process %d does something else than process %d, which opens its runtime", where,
@@ -164,6 +166,8 @@ muster_status mst_nodes_open(const mst_nodes_options *options, mst_nodes **nodes
     const muster_status status = fill(opened, options);
     if (status == MUSTER_OK)
         *nodes = opened;
+    else if (opened->rounds && opened->rounds->refused)
+        mst_nodes_close(opened); /* as all processes do */
     else
         free_nodes(opened, true);
     return status;

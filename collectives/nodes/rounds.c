@@ -57,18 +57,18 @@ void mst_rounds_sentences(mst_nodes *nodes, const mst_nodes_wait *wait, int32_t 
     sentences[0][MST_MESSAGE_SIZE - 1] = sentences[1][MST_MESSAGE_SIZE - 1] = 0;
 }
 
-/* ---- what a round has shown ---- */
-
-static muster_status failed(mst_nodes *nodes, const mst_round *round, const mst_nodes_wait *wait) {
+muster_status mst_rounds_failed(mst_nodes *nodes, const char *where, const mst_nodes_wait *wait, muster_status status) {
     const mst_arrival_header header = nodes->rounds->arrival.header;
     char mine[MST_MESSAGE_SIZE] = "", sentences[2][MST_MESSAGE_SIZE], name[MST_PROCESS_TEXT];
-    if (round->status != MUSTER_OK) mst_error_save(mine);
+    if (status != MUSTER_OK) mst_error_save(mine);
     mst_rounds_sentences(nodes, wait, header.at, -1, mine, sentences);
     mst_nodes_process_text(nodes, header.at, name);
-    if (!sentences[0][0]) return mst_error(header.status, "%s: %s failed with %s", round->where, name, muster_status_name(header.status));
+    if (!sentences[0][0]) return mst_error(header.status, "%s: %s failed with %s", where, name, muster_status_name(header.status));
     if (strstr(sentences[0], name)) return mst_error_restore(header.status, sentences[0]);
     return mst_error(header.status, "%.*s, in %s", MST_MESSAGE_SIZE - 6 - (int)strlen(name), sentences[0], name);
 }
+
+/* ---- what a round has shown ---- */
 
 static muster_status differing(mst_nodes *nodes, const mst_round *round, const mst_nodes_wait *wait, int32_t one, int32_t other) {
     const int32_t low = one < other ? one : other, high = one < other ? other : one;
@@ -99,7 +99,7 @@ static muster_status verdict(mst_nodes *nodes, const mst_round *round, const mst
     if (header->kind.least != header->kind.most)
         return mst_error(MUSTER_INTERNAL, "%s: rounds %d and %d in processes %d and %d", round->where, (int)header->kind.least,
                          (int)header->kind.most, (int)header->kind.least_at, (int)header->kind.most_at);
-    if (header->status != MUSTER_OK) return failed(nodes, round, wait);
+    if (header->status != MUSTER_OK) return mst_rounds_failed(nodes, round->where, wait, round->status);
     if (header->payload.least != header->payload.most)
         return differing(nodes, round, wait, header->payload.least_at, header->payload.most_at);
     if (header->least != header->most) return differing(nodes, round, wait, header->least_at, header->most_at);

@@ -30,6 +30,7 @@ typedef struct mst_rounds {
     char lost[MST_MESSAGE_SIZE];                     /* how nodes->lost was said first; written once, before that */
     int64_t lost_ns;                                 /* and when */
     int32_t on_lost;
+    bool refused;          /* all processes refuse to open, for the same reason, and close together */
     int64_t lost_grace_ns; /* before the end of the launch, so that other processes can say what they know */
     void (*log)(void *user, muster_log_level level, const char *line);
     void *log_user;
@@ -138,6 +139,10 @@ static inline uint64_t mst_call_number(uint64_t epoch) { return epoch - MST_EPOC
 muster_status mst_rounds_arrive(mst_nodes *nodes, mst_arrival_input *input, mst_nodes_wait *wait);
 /* Ends this epoch in all processes, with the thread's last error. Returns status. */
 muster_status mst_rounds_give_up(mst_nodes *nodes, muster_status status);
+/* After an arrival whose header has a failure: that status, with the same sentence in all
+ * processes, which names the process. status: of this process in the arrival; if that is a failure,
+ * its sentence is the thread's last error. */
+muster_status mst_rounds_failed(mst_nodes *nodes, const char *where, const mst_nodes_wait *wait, muster_status status);
 /* After an arrival in which all have seen that the members `first` and `second` (-1: none) have
  * something to say: brings their sentences to all. Each gives its own in `mine`; sentences[0] and
  * sentences[1] become those of the two, "" if they could not be had. */

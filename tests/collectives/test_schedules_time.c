@@ -121,6 +121,47 @@ static void test_many_chunks(void **state) {
     }
 }
 
+/* C chunks one behind the other, on a wire that is never idle: the last one leaves C - 1 gaps after
+ * the first. */
+static int64_t stream(int64_t chunks, int64_t bytes) { return (chunks - 1) * between(bytes) + message(bytes); }
+
+/* What is pipelined exactly: chunks follow each other without a pause, and what comes is passed on
+ * while more comes. */
+static void test_chunks_follow_each_other(void **state) {
+    (void)state;
+    enum { CHUNK = 256 * 1024, PIECE = 64 * 1024, PIECES = 16 };
+    for (int64_t c = 2; c <= 8; c *= 2) {
+        assert_int_equal(time_of(2, MST_MOVE_BROADCAST, MST_MOVE_TREE, c * CHUNK), stream(c, CHUNK) + LAST);
+        assert_int_equal(time_of(2, MST_MOVE_SCATTER, MST_MOVE_DIRECT, c * CHUNK), stream(c, CHUNK) + LAST);
+        assert_int_equal(time_of(2, MST_MOVE_GATHER, MST_MOVE_DIRECT, c * CHUNK), stream(c, CHUNK) + LAST);
+        assert_int_equal(time_of(2, MST_MOVE_ALL_TO_ALL, MST_MOVE_DIRECT, c * CHUNK), stream(c, CHUNK) + LAST);
+        for (int32_t m = 2; m <= 5; m++)
+            assert_int_equal(time_of(m, MST_MOVE_ALL_GATHER, MST_MOVE_RING, c * CHUNK), stream((m - 1) * c, CHUNK) + LAST);
+    }
+    /* exchange: results leave while values do, on the wire that they share. Scratch memory has room
+     * for two chunks of each other member. */
+    for (int32_t m = 2; m <= 4; m++)
+        for (int64_t c = 2; c <= 8; c *= 2) {
+            const int64_t chunk = (MST_SCRATCH_BYTES - 2 * MST_FOLD_BYTES) / (2 * m);
+            assert_int_equal(chunk % 64, 0);
+            assert_int_equal(time_of(m, MST_MOVE_ALL_REDUCE, MST_MOVE_EXCHANGE, m * c * chunk), stream(2 * (m - 1) * c, chunk) + LAST);
+        }
+    /* gather: what fits into scratch memory twice is one segment, here of two messages. */
+    const int64_t segment = (MST_SCRATCH_BYTES - 2 * MST_FOLD_BYTES) / 2;
+    assert_int_equal(time_of(2, MST_MOVE_ALL_REDUCE, MST_MOVE_GATHER_FOLD, segment), between(CHUNK) + message(segment - CHUNK) + LAST);
+    /* chain: the sum of a chunk goes back while the next one comes. */
+    assert_int_equal(time_of(2, MST_MOVE_ALL_REDUCE, MST_MOVE_CHAIN, PIECES * PIECE), stream(PIECES, PIECE) + message(PIECE) + LAST);
+}
+
+/* More than 8 members, more than 4 KiB: a member sends when root's message without bytes has come,
+ * which is one message more before the first part; the others are on their way meanwhile. */
+static void test_credits(void **state) {
+    (void)state;
+    enum { PART = 8192 };
+    for (int32_t m = 10; m <= 12; m++)
+        assert_int_equal(time_of(m, MST_MOVE_GATHER, MST_MOVE_DIRECT, PART), message(0) + (m - 2) * between(PART) + message(PART) + LAST);
+}
+
 /* As many as the simulation is asked for. */
 static void test_many_processes(void **state) {
     (void)state;
@@ -131,9 +172,8 @@ static void test_many_processes(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_one_chunk),
-        cmocka_unit_test(test_many_chunks),
-        cmocka_unit_test(test_many_processes),
+        cmocka_unit_test(test_one_chunk), cmocka_unit_test(test_many_chunks),    cmocka_unit_test(test_chunks_follow_each_other),
+        cmocka_unit_test(test_credits),   cmocka_unit_test(test_many_processes),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

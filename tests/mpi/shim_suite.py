@@ -9,6 +9,8 @@ import subprocess
 import sys
 import tempfile
 
+import launching
+
 source, cmake, compiler, build, library, program, *mpis = sys.argv[1:]
 source, build = pathlib.Path(source), pathlib.Path(build)
 cases = 0
@@ -23,7 +25,7 @@ def output(*command, **variables):
     """Of a command that succeeds, without what a launcher around this suite has set."""
     environment = {key: value for key, value in os.environ.items() if not key.startswith(("MUSTER_", "OMPI_", "PMI", "SLURM_", "MPI"))}
     environment.update(OMPI_ALLOW_RUN_AS_ROOT="1", OMPI_ALLOW_RUN_AS_ROOT_CONFIRM="1", MUSTER_CACHE_DIR="off", **variables)
-    done = subprocess.run(list(map(str, command)), env=environment, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+    done = launching.run(list(map(str, command)), env=environment, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
                           text=True, timeout=500, check=False)
     expect(done.returncode == 0, f"{command} {variables}: exit {done.returncode}: {done.stdout}")
     return done.stdout
@@ -56,8 +58,9 @@ with tempfile.TemporaryDirectory() as folder:
     says(f'{REFUSED}there is no libmuster-mpi-*.so in {folder}: "muster-mpi-shim [MPICC]" compiles one, and MUSTER_MPI_SHIM names one',
          "nodes", "mpi", MUSTER_MPI_SHIM=folder)
     missing = f"{folder}/missing.so"
-    says(f"{REFUSED}{missing} No such file or directory", "nodes", f"mpi:{missing}")
-    says(f"{REFUSED}{missing} No such file or directory", "nodes", "mpi", MUSTER_MPI_SHIM=missing)
+    for where, word, variables in (("nodes", f"mpi:{missing}", {}), ("MUSTER_MPI_SHIM", "mpi", {"MUSTER_MPI_SHIM": missing})):
+        says(f'refused UNAVAILABLE: muster_runtime_open: {where}: expected a shim (libmuster-mpi-*.so) or a folder of shims, received "{missing}": '
+             "No such file or directory", "nodes", word, **variables)
     text = f"{folder}/text.so"
     pathlib.Path(text).write_text("no library\n" * 100)
     says(f"{REFUSED}{text} cannot be opened, whose MPI must be installed, or its module loaded: {text}: invalid ELF header", "nodes", f"mpi:{text}")
@@ -107,7 +110,7 @@ with tempfile.TemporaryDirectory() as folder:
         expect(f"MPI: missing: {name}\n" in text, f"configure names {name}")
     output(cmake, "--build", folder, "--target", "muster_mpi")
     expect(not list(pathlib.Path(folder).glob("*.so")), "no shim is made")
-    wrong = subprocess.run([cmake, "-S", source, "-B", folder, "-DMUSTER_MPI_COMPILERS=/bin/false"], capture_output=True, text=True, check=False)
+    wrong = launching.run([cmake, "-S", source, "-B", folder, "-DMUSTER_MPI_COMPILERS=/bin/false"], capture_output=True, text=True, timeout=500)
     expect(wrong.returncode != 0 and "MUSTER_MPI_COMPILERS: /bin/false compiles no program with MPI" in " ".join(wrong.stderr.split()),
            f"an mpicc that was named, and does not work, is refused: {wrong.stderr}")
 
@@ -140,6 +143,6 @@ for name in mpis:
     rank, text = {"openmpi": ("PMIX_RANK", "Open MPI"), "mpich": ("PMI_RANK", "MPICH")}[name]
     slurm = {**os.environ, "SLURM_STEP_NUM_TASKS": "2", "SLURM_PROCID": "0", rank: "0", "MUSTER_NODES": "mpi", "MUSTER_MPI_SHIM": str(build),
              "OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
-    said = subprocess.run([program, "alone"], env=slurm, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=500, check=False).stdout
+    said = launching.run([program, "alone"], env=slurm, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=500, check=False).stdout
     expect(f"(the launcher is that of {text})" in said, f"{name}: srun's processes with {rank} have {text}: {said!r}")
 print(f"{cases} sentences, {len(mpis)} MPIs")

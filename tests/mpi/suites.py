@@ -11,6 +11,8 @@ import sys
 import tempfile
 import time
 
+import launching
+
 build, mpi, folder = sys.argv[1:4]
 tests = pathlib.Path(__file__).resolve().parent.parent
 FOLDERS = "function variable collectives".split()
@@ -114,11 +116,11 @@ def run(suite, processes, skipped):
         program = f"{build}/tests/{suite.replace('/', '_', 1)}"
         started = time.monotonic()
         try:
-            done = subprocess.run([*launcher(processes, outputs), program], env=environment(reports, skipped), stdin=subprocess.DEVNULL,
+            done = launching.run([*launcher(processes, outputs), program], env=environment(reports, skipped), stdin=subprocess.DEVNULL,
                                   stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=3000 if full else 400)
             code, words = done.returncode, done.stdout.decode(errors="replace")
-        except subprocess.TimeoutExpired:
-            code, words = "none", "it has not ended in time"
+        except launching.Hangs as hung:
+            code, words = "none", str(hung)
         of_processes = outcomes(outputs, processes)
         lists = [entry for entry, _ in of_processes]
         if code != 0 or any(entry != lists[0] for entry in lists) or not lists[0]:

@@ -7,6 +7,8 @@ import subprocess
 import sys
 import tempfile
 
+import launching
+
 mpi, sources, folder, program = sys.argv[1:5]
 PROCESSES, ROUNDS = 3, 2 * 3 * 5 * 3
 LINKS = (["--delay", "1"], ["--rate", "100"])
@@ -19,7 +21,7 @@ failures = 0
 for link in LINKS:
     with tempfile.TemporaryDirectory(prefix="muster-travel-") as out:
         hosts = [f"{sources}/tests/net/hosts", str(PROCESSES), *link, "--see", out, "--"]
-        done = subprocess.run([*hosts, mpirun, "-n", str(PROCESSES), *exports, program, out], env=environment, stdin=subprocess.DEVNULL,
+        done = launching.run([*hosts, mpirun, "-n", str(PROCESSES), *exports, program, out], env=environment, stdin=subprocess.DEVNULL,
                               stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=280, check=False)
         text = done.stdout.decode(errors="replace")
         if done.returncode == 77:

@@ -7,6 +7,8 @@ import subprocess
 import sys
 import tempfile
 
+import launching
+
 name, folder, program, errors = sys.argv[1:5]
 full = os.environ.get("MUSTER_TEST_FULL")
 mpirun = shutil.which(f"mpirun.{name}") or shutil.which("mpirun")
@@ -38,7 +40,7 @@ def run(table, *parts):
                 file.write(table if other is None else other)
             command += [":"] if number else []
             command += ["-n", str(processes), "env", f"MUSTER_NODES_TABLE={path}", *words]
-        done = subprocess.run(command, env=environment, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=600)
+        done = launching.run(command, env=environment, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=600)
     output = done.stdout.decode(errors="replace")
     print(f"== {' '.join(command)}: exit {done.returncode}\n{output}", flush=True)
     return done.returncode, output

@@ -9,6 +9,9 @@ import subprocess
 import sys
 import tempfile
 
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent))
+import launching
+
 sources, folder, program = sys.argv[1:4]
 PROCESSES, CUTS = 3, 40
 numbers = random.Random(os.environ.get("MUSTER_SEED") or "1")
@@ -28,7 +31,7 @@ def fail(text):
 with tempfile.TemporaryDirectory(prefix="muster-cut-") as out:
     hosts = [f"{sources}/tests/net/hosts", str(PROCESSES), "--relay", "--see", out, "--"]
     launch = [mpirun, "-n", str(PROCESSES), "-x", "MUSTER_CACHE_DIR", "-x", "MUSTER_MPI_SHIM", program, "cells", out, *cells]
-    done = subprocess.run([*hosts, *launch], env=environment, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=300, check=False)
+    done = launching.run([*hosts, *launch], env=environment, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=300, check=False)
     if done.returncode == 77:
         print(done.stdout.decode(errors="replace"))
         sys.exit(77)

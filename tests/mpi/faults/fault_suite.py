@@ -15,6 +15,9 @@ import sys
 import tempfile
 import time
 
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent))
+import launching
+
 name, folder, program = sys.argv[1:4]
 full = os.environ.get("MUSTER_TEST_FULL") == "1"
 seed = int(os.environ.get("MUSTER_SEED") or 1)
@@ -88,10 +91,9 @@ class Launch:
                 self.said = child.communicate(timeout=limit)[0].decode(errors="replace")
             except subprocess.TimeoutExpired:
                 self.hung = True
-                child.kill()
                 for line in left_of(out):
                     os.kill(int(line.split()[0]), 9)
-                self.said = child.communicate()[0].decode(errors="replace")
+                self.said = launching.words(launching.end(child))
             self.code, self.seconds = child.returncode, time.monotonic() - begin
             end = time.monotonic() + 5
             while (left := left_of(out)) and time.monotonic() < end:

