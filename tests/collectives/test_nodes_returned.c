@@ -141,7 +141,7 @@ static void run_case(spans_launch *launch, const one_case *c) {
         assert_int_equal(launch->process[p].status, MUSTER_INVALID_ARGUMENT);
         const bool in_part = (c->kind == PART || c->kind == PART_AND_WAIT) && names_of_part(c, message);
         /* in PART_AND_WAIT the barrier of all may be the first to find it */
-        if (!in_part && (c->kind == PART || !strstr(test_plain(message), text)))
+        if (!in_part && (c->kind == PART || !test_says(message, text)))
             fail_msg("process %d, kind %d, rank %d: \"%s\" lacks \"%s\"", p, c->kind, c->absent, message, text);
         if (!strstr(message, "host")) fail_msg("\"%s\" names no host", message);
         assert_string_equal(message, launch->process[0].message);
@@ -291,7 +291,7 @@ static void test_a_failure_is_no_return(void **state) {
 }
 
 int main(void) {
-    setenv("MUSTER_TEST_PROCESSES", "threads", 1); /* for test_plain */
+    setenv("MUSTER_TEST_PROCESSES", "threads", 1); /* for test_says */
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_every_layout),
         cmocka_unit_test(test_processes_and_hosts_are_named),

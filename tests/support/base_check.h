@@ -25,7 +25,7 @@
     do {                                                                                                                  \
         muster_status status_ = (expression);                                                                             \
         if (status_ != (code)) fail_msg("%s: expected %s, received %s", #expression, #code, muster_status_name(status_)); \
-        if (!strstr(test_plain(muster_last_error()), text)) fail_msg("\"%s\" lacks \"%s\"", muster_last_error(), text);   \
+        if (!test_says(muster_last_error(), text)) fail_msg("\"%s\" lacks \"%s\"", muster_last_error(), text);            \
     } while (0)
 
 #endif

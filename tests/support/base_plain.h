@@ -6,8 +6,7 @@
 
 #include "memory_impl.h"
 
-#include <stdatomic.h>
-#include <stdint.h>
+#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -29,26 +28,31 @@ static inline const char *test_process_words(const char *text) {
     return NULL;
 }
 
-/* A message as one process writes it, without process and host. The result is valid until 16 more
- * calls. The texts are not thread-local: every file that includes this one has its own, and they
- * would fill the small stacks of some tests, where the C library puts what is thread-local. */
-static inline const char *test_plain(const char *message) {
-    enum { TEXTS = 16 };
-    static char texts[TEXTS][2 * MST_MESSAGE_SIZE];
-    static _Atomic uint32_t calls;
+enum { TEST_PLAIN_SIZE = 2 * MST_MESSAGE_SIZE };
+
+/* A message as one process writes it, without process and host. */
+static inline void test_plain(const char *message, char plain[TEST_PLAIN_SIZE]) {
     const char *asked = getenv("MUSTER_TEST_PROCESSES");
     size_t count = 0;
-    if (!asked || !*asked) return message;
-    char *plain = texts[atomic_fetch_add_explicit(&calls, 1, memory_order_relaxed) % TEXTS];
-    while (*message && count + 1 < sizeof texts[0]) {
-        const char *after = test_process_words(message);
+    while (*message && count + 1 < TEST_PLAIN_SIZE) {
+        const char *after = asked && *asked ? test_process_words(message) : NULL;
         if (after)
             message = after;
         else
             plain[count++] = *message++;
     }
     plain[count] = 0;
-    return plain;
+}
+
+/* Does the message say this, without process and host? Any thread. The text is not on the stack,
+ * which is small in some tests. */
+static inline bool test_says(const char *message, const char *text) {
+    char *plain = malloc(TEST_PLAIN_SIZE);
+    if (!plain) return false;
+    test_plain(message, plain);
+    const bool says = strstr(plain, text) != NULL;
+    free(plain);
+    return says;
 }
 
 #endif
