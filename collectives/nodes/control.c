@@ -122,13 +122,11 @@ void mst_control_remove(mst_control *c, mst_control_lane *lane) {
     remember(c, lane);
 }
 
-/* Of a communicator that this process has released since; or it may have been one that is
- * forgotten. */
-static bool has_entered_before(const mst_control *c, const mst_control_message *question) {
-    if (c->left_epoch != question->epoch) return false;
+bool mst_control_has_left(const mst_control *c, int32_t lane, uint64_t epoch, uint64_t arrival) {
+    if (c->left_epoch != epoch) return false;
     bool entered = c->left_count > MST_CONTROL_LEFT;
     for (int32_t i = 0; i < c->left_count && i < MST_CONTROL_LEFT; i++)
-        entered = entered || (c->left[i].lane == question->lane && c->left[i].arrival >= question->wanted.arrival);
+        entered = entered || (c->left[i].lane == lane && c->left[i].arrival >= arrival);
     return entered;
 }
 
@@ -156,11 +154,12 @@ static int32_t returned_rank(const mst_control *c, const mst_control_message *qu
     for (const mst_control_waiter *waiter = c->waiters; waiter; waiter = waiter->next)
         if (waiter->epoch == question->epoch && (waiter->worker || waiter->ended)) known = waiter;
     if (!known || mst_control_is_poisoned(c, MST_CONTROL_FAILED, question->epoch)) return MST_CONTROL_NO_RANK;
-    if (question->wanted.arrival > 0 && has_entered_before(c, question)) return MST_CONTROL_NO_RANK;
+    const uint64_t arrival = question->wanted.arrival;
+    if (arrival > 0 && mst_control_has_left(c, question->lane, question->epoch, arrival)) return MST_CONTROL_NO_RANK;
     for (mst_control_lane *lane = c->lanes; lane; lane = lane->next) {
         if (lane->lane != question->lane) continue;
-        const bool entered = lane->epoch == question->epoch && lane->arrival >= question->wanted.arrival;
-        if (question->wanted.arrival > 0 && entered) return MST_CONTROL_NO_RANK;
+        const bool entered = lane->epoch == question->epoch && lane->arrival >= arrival;
+        if (arrival > 0 && entered) return MST_CONTROL_NO_RANK;
         return lane->returned(lane, known, &question->wanted, text);
     }
     return known->ended ? MST_CONTROL_ALL_RANKS : MST_CONTROL_NO_RANK;

@@ -151,6 +151,9 @@ void mst_control_leave(mst_control *control, mst_control_waiter *waiter);
  * remembered. */
 void mst_control_add(mst_control *control, mst_control_lane *lane);
 void mst_control_remove(mst_control *control, mst_control_lane *lane);
+/* Has this process entered that arrival of the call `epoch` on a lane that it has left since? Also
+ * true where it may have: it has left more lanes than it remembers. */
+bool mst_control_has_left(const mst_control *control, int32_t lane, uint64_t epoch, uint64_t arrival);
 /* Is anything on its way from here? */
 bool mst_control_is_sending(mst_control *control);
 /* Ends the receive. Returns whether the wire may still read or write *control. */
