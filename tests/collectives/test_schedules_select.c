@@ -1,4 +1,5 @@
-/* Which algorithm AUTOMATIC means, and that a schedule makes one move at a time. */
+/* Which algorithm AUTOMATIC means, the slices of an exchange, and that a schedule makes one move at
+ * a time. */
 #include "base_check.h"
 #include "collectives_moves.h"
 
@@ -65,9 +66,36 @@ static void test_one_move_at_a_time(void **state) {
     moves_close(&m);
 }
 
+/* Slices begin at cache lines, and differ by one line at most: the largest one sets the time. */
+static void test_slices(void **state) {
+    (void)state;
+    static const struct {
+        int64_t count, bytes; /* elements, and bytes of each */
+        int32_t size;
+        int64_t begins[6];
+    } cases[] = {
+        {160, 4, 4, {0, 32, 80, 112, 160}},              /* 10 lines of 16: 2, 3, 2 and 3 */
+        {150, 4, 4, {0, 32, 80, 112, 150}},              /* the last line is not full */
+        {1, 4, 4, {0, 0, 0, 0, 1}},                      /* one line: the last member has it */
+        {48, 8, 3, {0, 16, 32, 48}},                     /* 6 lines of 8 */
+        {56, 8, 3, {0, 16, 32, 56}},                     /* 7 */
+        {64, 1, 5, {0, 0, 0, 0, 0, 64}},                 /* one line of 64 */
+        {5 * 64 + 1, 1, 5, {0, 64, 128, 192, 256, 321}}, /* 6 */
+        {7, 128, 3, {0, 2, 4, 7}},                       /* elements longer than a line */
+    };
+    int32_t count = 0;
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++, count++) {
+        const mst_channel channel = {.size = cases[i].size};
+        for (int32_t m = 0; m <= cases[i].size; m++)
+            assert_int_equal(mst_schedule_slice(&channel, cases[i].count, cases[i].bytes, m), cases[i].begins[m]);
+    }
+    assert_int_equal(count, 8);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_automatic),
+        cmocka_unit_test(test_slices),
         cmocka_unit_test(test_one_move_at_a_time),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

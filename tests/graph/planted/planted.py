@@ -1,15 +1,17 @@
 #!/usr/bin/env python3
-"""planted.py SOURCE BUILD [TEXT]: plants the faults of faults.txt one by one, or those whose names have TEXT, and demands that a suite finds each.
+"""planted.py SOURCE BUILD [TEXT] [--faults FILE] [--least N]: plants the faults of FILE (faults.txt beside this) one by one, or those whose names have TEXT,
+and demands that a suite finds each, and that there are N of them at least.
 
-A fault is a change of one file of the library. The file is compiled as BUILD compiles it, from a copy of lib/graph, lib/nn, lib/device and collectives in the current
-folder, and the suites that are named with the fault are linked with it in place of the right one; BUILD itself stays as it is. Only a build by ninja
+A fault is a change of one file of the library, or of the simulated wire of the tests. The file is compiled as BUILD compiles it, from a copy of the FOLDERS in
+the current folder, and the suites that are named with the fault are linked with it in place of the right one; BUILD itself stays as it is. Only a build by ninja
 tells its commands. A suite finds a fault if it fails, or runs ten times as long as without the fault. Without a fault each must pass.
 
-faults.txt:
+FILE:
   file PATH                 the file of the faults that follow
   fault NAME: SUITE...      a fault and the suites that may find it, tried in this order
   -LINE                     lines that are in the file exactly once
   +LINE                     what comes in their place; nothing: the lines go"""
+import argparse
 import json
 import os
 import pathlib
@@ -20,8 +22,11 @@ import subprocess
 import sys
 import time
 
-LEAST = 105  # faults
+LEAST = 105  # faults of the graph's list
+FOLDERS = ("lib/graph", "lib/nn", "lib/device", "collectives", "tests/sim/wire")
 SLACK = 30  # seconds
+WIRE = "tests/sim/wire/CMakeFiles/muster_sim_wire.dir"  # its objects are members of an archive
+WIRE_ARCHIVE = "tests/sim/wire/libmuster_sim_wire.a"
 
 
 def fail(text):
@@ -35,7 +40,7 @@ def faults_read(path):
         if line.startswith("file "):
             file = line[5:]
         elif line.startswith("fault "):
-            name, suites = line[6:].split(": ")
+            name, suites = line[6:].rsplit(": ", 1)
             faults.append({"name": name, "file": file, "suites": suites.split(), "old": [], "new": []})
         elif line.startswith(("-", "+")):
             faults[-1]["old" if line[0] == "-" else "new"].append(line[1:])
@@ -69,11 +74,13 @@ def run(command, build):
 
 
 def object_of(build, source, file):
-    """The object of a file of the library, as ninja names it."""
-    module = next((m for m in sorted(build.glob("CMakeFiles/muster_module_*.dir")) if (m / f"{file}.o").exists()), None)
-    if not module:
+    """The object of a file of the library or of the simulated wire, as ninja names it."""
+    places = [module / f"{file}.o" for module in sorted(build.glob("CMakeFiles/muster_module_*.dir"))]
+    places.append(build / WIRE / f"{pathlib.Path(file).name}.o")
+    place = next((p for p in places if p.exists()), None)
+    if not place:
         fail(f"{file}: expected its object in {build}, found none")
-    return str((module / f"{file}.o").relative_to(build))
+    return str(place.relative_to(build))
 
 
 def compile_file(source, build, work, file, text):
@@ -96,10 +103,14 @@ def link_suite(build, work, suite, theirs=None, ours=None):
     program, alone = work / name, work / suite["test"]
     command = last_command(build, name)
     found = re.search(r" -o (\S*" + re.escape(name) + r")(?= )", command)
-    if not found or (theirs and f" {theirs} " not in command):
-        fail(f"{name}: expected a link of {theirs}, received {command[:300]}")
+    in_archive = bool(theirs) and theirs.startswith(WIRE)
+    old = WIRE_ARCHIVE if in_archive else theirs
+    if not found or (old and f" {old} " not in command):
+        fail(f"{name}: expected a link of {old}, received {command[:300]}")
     command = command.replace(found.group(0), f" -o {shlex.quote(str(program))}")
-    run(command.replace(f" {theirs} ", f" {shlex.quote(str(ours))} ") if theirs else command, build)
+    # Before the archive: what the object defines is then not taken from there.
+    new = f"{shlex.quote(str(ours))} {old}" if in_archive else shlex.quote(str(ours))
+    run(command.replace(f" {old} ", f" {new} ", 1) if old else command, build)
     if alone != program:
         alone.unlink(missing_ok=True)
         alone.symlink_to(program)
@@ -137,17 +148,23 @@ def finds(build, work, suite, theirs, ours):
 
 
 def main():
-    source, build = pathlib.Path(sys.argv[1]), pathlib.Path(sys.argv[2])
-    chosen = sys.argv[3] if len(sys.argv) > 3 else ""
-    faults = [fault for fault in faults_read(pathlib.Path(__file__).parent / "faults.txt") if chosen in fault["name"]]
+    parser = argparse.ArgumentParser()
+    parser.add_argument("source", type=pathlib.Path)
+    parser.add_argument("build", type=pathlib.Path)
+    parser.add_argument("text", nargs="?", default="")
+    parser.add_argument("--faults", type=pathlib.Path, default=pathlib.Path(__file__).parent / "faults.txt")
+    parser.add_argument("--least", type=int, default=LEAST)
+    options = parser.parse_args()
+    source, build, chosen = options.source, options.build, options.text
+    faults = [fault for fault in faults_read(options.faults) if chosen in fault["name"]]
     for fault in faults:  # in every run: a change of the library may take a fault's lines away
         planted(source, fault)
     if os.environ.get("MUSTER_TEST_FULL") != "1":
         print("it takes minutes: MUSTER_TEST_FULL=1 asks for it")
         sys.exit(77)
-    work = pathlib.Path(os.getcwd()) / "graph_planted"
+    work = pathlib.Path(os.getcwd()) / "planted"
     shutil.rmtree(work, ignore_errors=True)
-    for folder in ("lib/graph", "lib/nn", "lib/device", "collectives"):
+    for folder in FOLDERS:
         shutil.copytree(source / folder, work / folder)
     suites = suites_find(build, {name for fault in faults for name in fault["suites"]})
     for name, suite in suites.items():
@@ -163,8 +180,8 @@ def main():
         print(f"{fault['file']}: {fault['name']}: {'found by ' + finder if finder else 'NOT FOUND by ' + ', '.join(fault['suites'])}", flush=True)
     shutil.rmtree(work)
     print(f"{len(faults)} faults, {len(faults) - missed} found")
-    if missed or (not chosen and len(faults) < LEAST):
-        fail(f"expected {LEAST} faults or more, and all of them found, received {len(faults)} and {missed} that no suite found")
+    if missed or (not chosen and len(faults) < options.least):
+        fail(f"expected {options.least} faults or more, and all of them found, received {len(faults)} and {missed} that no suite found")
 
 
 main()
