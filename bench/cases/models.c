@@ -74,6 +74,7 @@ static void model_peers(bench_row *row, const model_row *model) {
     static const char *const ways[] = {"eager", "channels_last", "compiled"};
     for (size_t i = 0; i < sizeof ways / sizeof *ways; i++)
         bench_add_python(row, "torch", 2, (const char *const[]){"model", model->name, batch, ways[i], NULL});
+    bench_add_python(row, "jax", 2, (const char *const[]){"model", model->name, batch, "compiled", NULL});
 }
 
 static bool model_row_run(const model_row *model, const bench_options *options) {

@@ -4,6 +4,7 @@ usage: peer.py numpy|torch call ROWS COLUMNS
        peer.py numpy operation NAME SIDE LONG
        peer.py torch train INPUTS HIDDEN CLASSES BATCH COMPILED
        peer.py torch model lenet|alexnet|resnet50 BATCH eager|channels_last|compiled
+       peer.py jax model lenet|alexnet|resnet50 BATCH compiled
        peer.py numpy|jax|torch chain 2|4|8|exp|tanh|log COUNT
        peer.py torch network lstm|lstm_forward|attention|attention_forward|block
 The thread counts come from the environment (OMP_NUM_THREADS, OPENBLAS_NUM_THREADS): some builds read only one of them.
@@ -135,6 +136,12 @@ def model_case(torch, name, batch, way):
         return loss.item()
 
     return step, lambda loss: not 0 < loss < 20
+
+
+def jax_model_case(jax, name, batch, way):
+    import jax_models
+    step, wrong, _ = jax_models.model_case(name, batch)
+    return step, wrong
 
 
 def operation_case(numpy, name, side, long):
@@ -304,7 +311,7 @@ def main():
     name, case = sys.argv[1:3]
     cases = {"call": lambda *sizes: call_case(name, library, *sizes), "train": lambda *sizes: train_case(library, *sizes),
              "operation": lambda *sizes: operation_case(library, sys.argv[3], *sizes),
-             "model": lambda *sizes: model_case(library, sys.argv[3], *sizes),
+             "model": lambda *sizes: (jax_model_case if name == "jax" else model_case)(library, sys.argv[3], *sizes),
              "chain": lambda *sizes: chain_case(name, library, sys.argv[3], *sizes), "network": lambda: network_case(library, sys.argv[3])}
     sizes = [int(size) if size.isdigit() else size for size in sys.argv[4 if case in ("operation", "chain", "model", "network") else 3:]]
     try:
