@@ -236,18 +236,16 @@ muster_status mst_graph_program_run(muster_worker *worker, mst_graph_program *pr
 
 /* What a call asks that would not be what one device with all rows computes. */
 static muster_status call_check(muster_worker *worker, const mst_graph_program *program) {
-    const int64_t slices = muster_worker_slices(worker);
-    if (slices > 1 && (program->all_rows || program->exchanges))
+    if ((program->all_rows || program->exchanges) && muster_worker_slices(worker) > 1)
         return mst_error(MUSTER_UNSUPPORTED,
                          "slices: expected 1, since values of a graph with MUSTER_ONE_DEVICE are made of all rows, and a slice has some "
                          "(muster_graph_options.micro_batches keeps the meaning), received %lld",
-                         (long long)slices);
-    const int32_t total = program->graph->runtime->total;
-    if (program->distributed && program->update_count && muster_worker_size(worker) < total)
+                         (long long)muster_worker_slices(worker));
+    if (program->distributed && program->update_count && muster_worker_size(worker) < program->graph->runtime->total)
         return mst_error(MUSTER_UNSUPPORTED,
                          "muster_function_call_single: expected a graph without updates, or one device, since the replicas of \"%s\" on "
                          "the other devices would keep their values, received %d devices",
-                         program->graph->updates.items[0].name, (int)total);
+                         program->graph->updates.items[0].name, (int)program->graph->runtime->total);
     return MUSTER_OK;
 }
 
