@@ -284,8 +284,11 @@ muster_status mst_program_groups_make(mst_graph_program *program);
 /* Frees what a program has but its graph and its ranks. */
 void mst_graph_program_parts_free(mst_graph_program *program);
 
-/* run.c. The base of values of an instance lies at this memory now. */
-void mst_base_move(mst_instance *instance, int32_t base, const muster_tensor *memory);
+/* run.c. The base of values of an instance lies at this memory now. slowly: it lay elsewhere. */
+void mst_base_move_slowly(mst_instance *instance, int32_t base, const muster_tensor *memory);
+static inline void mst_base_move(mst_instance *instance, int32_t base, const muster_tensor *memory) {
+    if (instance->addresses[base] != (char *)muster_tensor_address(*memory)) mst_base_move_slowly(instance, base, memory);
+}
 /* All steps, in their order. */
 muster_status mst_steps_run(muster_worker *worker, const mst_graph_program *program, mst_instance *instance);
 muster_status mst_graph_step_run(muster_worker *worker, mst_instance *instance, mst_graph_program_step *step);

@@ -28,10 +28,10 @@ static bool same_sharing(const mst_sharing *made, const mst_sharing *now) {
 
 static bool fits(const mst_graph_program *program, const mst_graph_program_rank *rank, const mst_instance *instance,
                  const muster_tensor *given, const muster_tensor *out) {
-    if (program->distributed && !same_sharing(&instance->sharing, &rank->sharing)) return false;
     return same_layouts(instance->given, given, program->input_count + program->variable_count) &&
            same_layouts(instance->targets, out, program->output_count) &&
-           same_layouts(instance->targets + program->output_count, rank->updates, program->update_count);
+           same_layouts(instance->targets + program->output_count, rank->updates, program->update_count) &&
+           (!program->distributed || same_sharing(&instance->sharing, &rank->sharing));
 }
 
 /* The one that was used last the longest ago makes room. */
@@ -58,30 +58,35 @@ static void limit_compare(mst_graph_program *program, const mst_instance *instan
     mst_runtime_log(program->graph->runtime, MUSTER_LOG_WARNING, line);
 }
 
-static muster_status instance_find(mst_graph_program *program, mst_graph_program_rank *rank, const muster_tensor *given,
-                                   const muster_tensor *out, mst_instance **found) {
-    *found = rank->last;
-    if (!*found || !fits(program, rank, *found, given, out)) {
-        *found = NULL;
-        for (int32_t i = 0; i < MST_INSTANCES && !*found; i++)
-            if (rank->instances[i] && fits(program, rank, rank->instances[i], given, out)) *found = rank->instances[i];
-        if (!*found) {
-            MUSTER_TRY(mst_instance_make(program, (int32_t)(rank - program->ranks), given, out, rank->updates, found));
-            if ((*found)->arena_bytes > rank->largest_bytes) rank->largest_bytes = (*found)->arena_bytes;
-            limit_compare(program, *found);
-            *instance_slot(rank) = *found;
-        }
-        rank->last = *found;
+/* The last run had another: finds the one for this run, or makes it. */
+static __attribute__((noinline)) muster_status instance_change(mst_graph_program *program, mst_graph_program_rank *rank,
+                                                               const muster_tensor *given, const muster_tensor *out) {
+    mst_instance *found = NULL;
+    for (int32_t i = 0; i < MST_INSTANCES && !found; i++)
+        if (rank->instances[i] && fits(program, rank, rank->instances[i], given, out)) found = rank->instances[i];
+    if (!found) {
+        MUSTER_TRY(mst_instance_make(program, (int32_t)(rank - program->ranks), given, out, rank->updates, &found));
+        if (found->arena_bytes > rank->largest_bytes) rank->largest_bytes = found->arena_bytes;
+        limit_compare(program, found);
+        *instance_slot(rank) = found;
     }
-    (*found)->used = ++rank->clock;
+    rank->last = found;
+    return MUSTER_OK;
+}
+
+/* Sets rank->last to the instance for this run; where there can be none, it stays. */
+static muster_status instance_find(mst_graph_program *program, mst_graph_program_rank *rank, const muster_tensor *given,
+                                   const muster_tensor *out) {
+    if (!rank->last || !fits(program, rank, rank->last, given, out)) MUSTER_TRY(instance_change(program, rank, given, out));
+    rank->last->used = ++rank->clock;
     return MUSTER_OK;
 }
 
 /* ---- addresses ---- */
 
-void mst_base_move(mst_instance *instance, int32_t base, const muster_tensor *memory) {
+/* noinline: the addresses of most calls are those of the call before. */
+__attribute__((noinline)) void mst_base_move_slowly(mst_instance *instance, int32_t base, const muster_tensor *memory) {
     char *address = muster_tensor_address(*memory);
-    if (instance->addresses[base] == address) return;
     instance->addresses[base] = address;
     for (int32_t i = instance->first_place[base]; i < instance->first_place[base + 1]; i++) {
         const mst_place *place = &instance->places[i];
@@ -217,8 +222,8 @@ static muster_status steps_measure(muster_worker *worker, const mst_graph_progra
 
 static muster_status program_run(muster_worker *worker, mst_graph_program *program, mst_graph_program_rank *rank,
                                  const muster_tensor *given, const muster_tensor *out) {
-    mst_instance *instance;
-    MUSTER_TRY(instance_find(program, rank, given, out, &instance));
+    MUSTER_TRY(instance_find(program, rank, given, out));
+    mst_instance *instance = rank->last;
     MUSTER_TRY(bases_move(worker, program, rank, instance, given, out));
     if (program->pass) mst_pass_open(program, instance, given, rank->updates);
     MUSTER_TRY(__builtin_expect(instance->workspace_bytes != 0, 1) ? mst_steps_run(worker, program, instance)
