@@ -140,10 +140,13 @@ static muster_status ranks_make(mst_graph_program *program) {
     const size_t given = (size_t)(program->input_count + program->variable_count + 2 * program->update_count) + 1;
     const size_t edges = (size_t)(graph->runtime->total + graph->runtime->logical_shards) + 2;
     for (int32_t r = 0; r < program->rank_count; r++) {
-        program->ranks[r].given = mst_alloc(given * sizeof(muster_tensor));
-        program->ranks[r].row_edges = mst_alloc(edges * sizeof(int64_t));
-        if (!program->ranks[r].given || !program->ranks[r].row_edges)
+        mst_graph_program_rank *rank = &program->ranks[r];
+        rank->given = mst_alloc(given * sizeof(muster_tensor));
+        rank->row_edges = mst_alloc(edges * sizeof(int64_t));
+        if (!rank->given || !rank->row_edges)
             return mst_out_of_memory(where, (int64_t)(given * sizeof(muster_tensor) + edges * sizeof(int64_t)));
+        rank->updates = rank->given + program->input_count + program->variable_count;
+        rank->replicas = rank->updates + program->update_count;
     }
     return program->pass ? mst_pass_make_notes(program) : MUSTER_OK;
 }

@@ -148,13 +148,15 @@ static muster_status inside_failed(const mst_graph_program *program, muster_stat
     return mst_error(status, "%s: function '%.60s': %.420s", where_run, program->graph->name, reason);
 }
 
-static muster_status inside_run(muster_worker *worker, mst_graph_program *program, const muster_tensor *given, const muster_tensor *outputs,
-                                muster_tensor *updates, const muster_tensor *replicas) {
+static muster_status inside_run(muster_worker *worker, mst_graph_program *program, mst_graph_program_rank *rank,
+                                const muster_tensor *outputs) {
+    muster_tensor *updates = rank->updates;
+    const muster_tensor *replicas = rank->replicas;
     for (int32_t u = 0; u < program->update_count; u++) {
         updates[u] = muster_worker_scratch(worker, replicas[u].dtype, replicas[u].ndim, replicas[u].shape);
         MUSTER_TRY(mst_op_check(worker, &updates[u], where_run, "scratch memory for a new value"));
     }
-    MUSTER_TRY(mst_graph_program_run(worker, program, given, outputs, updates));
+    MUSTER_TRY(mst_graph_program_run(worker, program, rank, rank->given, outputs));
     for (int32_t u = 0; u < program->update_count; u++) MUSTER_TRY(muster_copy(worker, updates[u], replicas[u]));
     return MUSTER_OK;
 }
@@ -169,8 +171,7 @@ muster_status muster_worker_run(muster_worker *worker, muster_function *function
     MUSTER_TRY(inside_check_program(program, where_run));
     MUSTER_TRY(inside_check_counts(program, "input", inputs, program->input_count, input_count));
     MUSTER_TRY(inside_check_counts(program, "output", outputs, program->output_count, output_count));
-    muster_tensor *given = rank->given, *updates = given + program->input_count + program->variable_count;
-    muster_tensor *replicas = updates + program->update_count;
+    muster_tensor *given = rank->given, *replicas = rank->replicas;
     for (int32_t i = 0; i < input_count; i++) {
         MUSTER_TRY(inside_check_tensor(worker, program, "input", &program->graph->inputs.items[i], &inputs[i]));
         given[i] = inputs[i];
@@ -179,7 +180,7 @@ muster_status muster_worker_run(muster_worker *worker, muster_function *function
     for (int32_t o = 0; o < output_count; o++)
         if (!mst_tensor_absent(&outputs[o])) MUSTER_TRY(inside_check_output(worker, program, given, replicas, outputs, o));
     const int64_t mark = muster_worker_scratch_mark(worker);
-    const muster_status status = inside_run(worker, program, given, outputs, updates, replicas);
+    const muster_status status = inside_run(worker, program, rank, outputs);
     if (status != MUSTER_OK) {
         const muster_status said = inside_failed(program, status);
         char message[MST_MESSAGE_SIZE];

@@ -85,13 +85,15 @@ typedef struct mst_graph_program_rank {
     mst_instance *instances[MST_INSTANCES];
     mst_instance *last; /* of the last run */
     int64_t clock;
-    int64_t largest_bytes; /* of the blocks of all instances so far */
-    muster_tensor *given;  /* [inputs + variables + updates] of the run that is being made, [updates] the replicas that inside.c writes */
-    mst_sharing sharing;   /* of a distributed program: of the last run */
-    int64_t *row_edges;    /* [workers + 1], then those of the shards */
-    int64_t call_rows;     /* of all workers of the call; 0 within the body of another function */
-    bool *written;         /* by rule of the pass: this run has written the parameter, perhaps some elements only */
-    bool running;          /* the steps run: an operator of the program must not run the same program */
+    int64_t largest_bytes;   /* of the blocks of all instances so far */
+    muster_tensor *given;    /* [inputs + variables] of the run that is being made; behind them, in the same memory: */
+    muster_tensor *updates;  /* [updates] where the run writes new values of variables */
+    muster_tensor *replicas; /* [updates] that inside.c writes behind the run */
+    mst_sharing sharing;     /* of a distributed program: of the last run */
+    int64_t *row_edges;      /* [workers + 1], then those of the shards */
+    int64_t call_rows;       /* of all workers of the call; 0 within the body of another function */
+    bool *written;           /* by rule of the pass: this run has written the parameter, perhaps some elements only */
+    bool running;            /* the steps run: an operator of the program must not run the same program */
     char padding[MST_CACHE_LINE];
 } mst_graph_program_rank;
 
@@ -282,8 +284,11 @@ muster_status mst_program_groups_make(mst_graph_program *program);
 /* Frees what a program has but its graph and its ranks. */
 void mst_graph_program_parts_free(mst_graph_program *program);
 
-/* run.c. The base of values of an instance lies at this memory now. */
-void mst_base_move(mst_instance *instance, int32_t base, const muster_tensor *memory);
+/* run.c. The base of values of an instance lies at this memory now. slowly: it lay elsewhere. */
+void mst_base_move_slowly(mst_instance *instance, int32_t base, const muster_tensor *memory);
+static inline void mst_base_move(mst_instance *instance, int32_t base, const muster_tensor *memory) {
+    if (instance->addresses[base] != (char *)muster_tensor_address(*memory)) mst_base_move_slowly(instance, base, memory);
+}
 /* All steps, in their order. */
 muster_status mst_steps_run(muster_worker *worker, const mst_graph_program *program, mst_instance *instance);
 muster_status mst_graph_step_run(muster_worker *worker, mst_instance *instance, mst_graph_program_step *step);
@@ -293,10 +298,11 @@ muster_status mst_graph_step_run(muster_worker *worker, mst_instance *instance, 
 muster_status mst_guard_begin(muster_worker *worker, const mst_instance *instance);
 muster_status mst_guard_step(muster_worker *worker, mst_instance *instance, int32_t index);
 
-/* Runs the program on tensors of the worker; `updates` are where new values of variables are
- * written. Errors: those of the shapes, of scratch memory and of the steps. */
-muster_status mst_graph_program_run(muster_worker *worker, mst_graph_program *program, const muster_tensor *given, const muster_tensor *out,
-                                    const muster_tensor *updates);
+/* Runs the program on tensors of the worker, whose rank is `rank`; its `updates` are where new
+ * values of variables are written. Errors: those of the shapes, of scratch memory and of the
+ * steps. */
+muster_status mst_graph_program_run(muster_worker *worker, mst_graph_program *program, mst_graph_program_rank *rank,
+                                    const muster_tensor *given, const muster_tensor *out);
 muster_status mst_graph_program_body(muster_worker *worker, const muster_tensor *in, muster_tensor *out, void *program);
 void mst_graph_program_destroy(void *program);
 

@@ -27,11 +27,11 @@ static bool same_sharing(const mst_sharing *made, const mst_sharing *now) {
 }
 
 static bool fits(const mst_graph_program *program, const mst_graph_program_rank *rank, const mst_instance *instance,
-                 const muster_tensor *given, const muster_tensor *out, const muster_tensor *updates) {
-    if (program->distributed && !same_sharing(&instance->sharing, &rank->sharing)) return false;
+                 const muster_tensor *given, const muster_tensor *out) {
     return same_layouts(instance->given, given, program->input_count + program->variable_count) &&
            same_layouts(instance->targets, out, program->output_count) &&
-           same_layouts(instance->targets + program->output_count, updates, program->update_count);
+           same_layouts(instance->targets + program->output_count, rank->updates, program->update_count) &&
+           (!program->distributed || same_sharing(&instance->sharing, &rank->sharing));
 }
 
 /* The one that was used last the longest ago makes room. */
@@ -58,30 +58,35 @@ static void limit_compare(mst_graph_program *program, const mst_instance *instan
     mst_runtime_log(program->graph->runtime, MUSTER_LOG_WARNING, line);
 }
 
-static muster_status instance_find(mst_graph_program *program, mst_graph_program_rank *rank, const muster_tensor *given,
-                                   const muster_tensor *out, const muster_tensor *updates, mst_instance **found) {
-    *found = rank->last;
-    if (!*found || !fits(program, rank, *found, given, out, updates)) {
-        *found = NULL;
-        for (int32_t i = 0; i < MST_INSTANCES && !*found; i++)
-            if (rank->instances[i] && fits(program, rank, rank->instances[i], given, out, updates)) *found = rank->instances[i];
-        if (!*found) {
-            MUSTER_TRY(mst_instance_make(program, (int32_t)(rank - program->ranks), given, out, updates, found));
-            if ((*found)->arena_bytes > rank->largest_bytes) rank->largest_bytes = (*found)->arena_bytes;
-            limit_compare(program, *found);
-            *instance_slot(rank) = *found;
-        }
-        rank->last = *found;
+/* The last run had another: finds the one for this run, or makes it. */
+static __attribute__((noinline)) muster_status instance_change(mst_graph_program *program, mst_graph_program_rank *rank,
+                                                               const muster_tensor *given, const muster_tensor *out) {
+    mst_instance *found = NULL;
+    for (int32_t i = 0; i < MST_INSTANCES && !found; i++)
+        if (rank->instances[i] && fits(program, rank, rank->instances[i], given, out)) found = rank->instances[i];
+    if (!found) {
+        MUSTER_TRY(mst_instance_make(program, (int32_t)(rank - program->ranks), given, out, rank->updates, &found));
+        if (found->arena_bytes > rank->largest_bytes) rank->largest_bytes = found->arena_bytes;
+        limit_compare(program, found);
+        *instance_slot(rank) = found;
     }
-    (*found)->used = ++rank->clock;
+    rank->last = found;
+    return MUSTER_OK;
+}
+
+/* Sets rank->last to the instance for this run; where there can be none, it stays. */
+static muster_status instance_find(mst_graph_program *program, mst_graph_program_rank *rank, const muster_tensor *given,
+                                   const muster_tensor *out) {
+    if (!rank->last || !fits(program, rank, rank->last, given, out)) MUSTER_TRY(instance_change(program, rank, given, out));
+    rank->last->used = ++rank->clock;
     return MUSTER_OK;
 }
 
 /* ---- addresses ---- */
 
-void mst_base_move(mst_instance *instance, int32_t base, const muster_tensor *memory) {
+/* noinline: the addresses of most calls are those of the call before. */
+__attribute__((noinline)) void mst_base_move_slowly(mst_instance *instance, int32_t base, const muster_tensor *memory) {
     char *address = muster_tensor_address(*memory);
-    if (instance->addresses[base] == address) return;
     instance->addresses[base] = address;
     for (int32_t i = instance->first_place[base]; i < instance->first_place[base + 1]; i++) {
         const mst_place *place = &instance->places[i];
@@ -102,8 +107,8 @@ static muster_status scratch_ensure(muster_worker *worker, const mst_graph_progr
     return MUSTER_OK;
 }
 
-static muster_status bases_move(muster_worker *worker, const mst_graph_program *program, mst_instance *instance, const muster_tensor *given,
-                                const muster_tensor *out, const muster_tensor *updates) {
+static muster_status bases_move(muster_worker *worker, const mst_graph_program *program, const mst_graph_program_rank *rank,
+                                mst_instance *instance, const muster_tensor *given, const muster_tensor *out) {
     if (instance->first_place[1]) {
         const muster_tensor arena =
             muster_worker_scratch(worker, MUSTER_U8, 1, (const int64_t[]){instance->arena_bytes ? instance->arena_bytes : 1});
@@ -115,7 +120,7 @@ static muster_status bases_move(muster_worker *worker, const mst_graph_program *
         mst_base_move(instance, mst_base_input(program, i), &given[i]);
     for (int32_t o = 0; o < program->output_count; o++)
         if (out[o].dtype != MUSTER_DTYPE_NONE) mst_base_move(instance, mst_base_output(program, o), &out[o]);
-    for (int32_t u = 0; u < program->update_count; u++) mst_base_move(instance, mst_base_update(program, u), &updates[u]);
+    for (int32_t u = 0; u < program->update_count; u++) mst_base_move(instance, mst_base_update(program, u), &rank->updates[u]);
     return MUSTER_OK;
 }
 
@@ -216,56 +221,52 @@ static muster_status steps_measure(muster_worker *worker, const mst_graph_progra
 }
 
 static muster_status program_run(muster_worker *worker, mst_graph_program *program, mst_graph_program_rank *rank,
-                                 const muster_tensor *given, const muster_tensor *out, const muster_tensor *updates) {
-    mst_instance *instance;
-    MUSTER_TRY(instance_find(program, rank, given, out, updates, &instance));
-    MUSTER_TRY(bases_move(worker, program, instance, given, out, updates));
-    if (program->pass) mst_pass_open(program, instance, given, updates);
+                                 const muster_tensor *given, const muster_tensor *out) {
+    MUSTER_TRY(instance_find(program, rank, given, out));
+    mst_instance *instance = rank->last;
+    MUSTER_TRY(bases_move(worker, program, rank, instance, given, out));
+    if (program->pass) mst_pass_open(program, instance, given, rank->updates);
     MUSTER_TRY(__builtin_expect(instance->workspace_bytes != 0, 1) ? mst_steps_run(worker, program, instance)
                                                                    : steps_measure(worker, program, instance));
     return program->pass ? mst_pass_run(worker, program, instance) : MUSTER_OK;
 }
 
-muster_status mst_graph_program_run(muster_worker *worker, mst_graph_program *program, const muster_tensor *given, const muster_tensor *out,
-                                    const muster_tensor *updates) {
-    mst_graph_program_rank *rank = &program->ranks[worker->rank];
+muster_status mst_graph_program_run(muster_worker *worker, mst_graph_program *program, mst_graph_program_rank *rank,
+                                    const muster_tensor *given, const muster_tensor *out) {
     rank->running = true;
-    const muster_status status = program_run(worker, program, rank, given, out, updates);
+    const muster_status status = program_run(worker, program, rank, given, out);
     rank->running = false;
     return status;
 }
 
 /* What a call asks that would not be what one device with all rows computes. */
 static muster_status call_check(muster_worker *worker, const mst_graph_program *program) {
-    const int64_t slices = muster_worker_slices(worker);
-    if (slices > 1 && (program->all_rows || program->exchanges))
+    if ((program->all_rows || program->exchanges) && muster_worker_slices(worker) > 1)
         return mst_error(MUSTER_UNSUPPORTED,
                          "slices: expected 1, since values of a graph with MUSTER_ONE_DEVICE are made of all rows, and a slice has some "
                          "(muster_graph_options.micro_batches keeps the meaning), received %lld",
-                         (long long)slices);
-    const int32_t total = program->graph->runtime->total;
-    if (program->distributed && program->update_count && muster_worker_size(worker) < total)
+                         (long long)muster_worker_slices(worker));
+    if (program->distributed && program->update_count && muster_worker_size(worker) < program->graph->runtime->total)
         return mst_error(MUSTER_UNSUPPORTED,
                          "muster_function_call_single: expected a graph without updates, or one device, since the replicas of \"%s\" on "
                          "the other devices would keep their values, received %d devices",
-                         program->graph->updates.items[0].name, (int)total);
+                         program->graph->updates.items[0].name, (int)program->graph->runtime->total);
     return MUSTER_OK;
 }
 
 muster_status mst_graph_program_body(muster_worker *worker, const muster_tensor *in, muster_tensor *out, void *user) {
     mst_graph_program *program = user;
     mst_graph_program_rank *rank = &program->ranks[worker->rank];
-    muster_tensor *updates = rank->given + program->input_count + program->variable_count;
     MUSTER_TRY(call_check(worker, program));
     const muster_tensor *given = in;
     if (program->variable_count || program->update_count) {
         for (int32_t i = 0; i < program->input_count; i++) rank->given[i] = in[i];
-        MUSTER_TRY(variables_read(worker, program, rank->given, updates));
+        MUSTER_TRY(variables_read(worker, program, rank->given, rank->updates));
         given = rank->given;
     }
     if (program->distributed) MUSTER_TRY(mst_sharing_find(worker, program, rank, given));
     rank->call_rows = muster_worker_total_rows(worker);
-    const muster_status status = mst_graph_program_run(worker, program, given, out, updates);
+    const muster_status status = mst_graph_program_run(worker, program, rank, given, out);
     rank->call_rows = 0;
     return status;
 }
