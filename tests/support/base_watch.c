@@ -2,7 +2,6 @@
 
 #include "base_pace.h"
 
-#include <signal.h>
 #include <stdarg.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -37,22 +36,12 @@ static void *watch_main(void *unused) {
     return unused;
 }
 
-/* As the library's own threads, it leaves the program's signals to others. */
-static bool watch_start(void) {
-    pthread_t thread;
-    sigset_t all, before;
-    sigfillset(&all);
-    if (pthread_sigmask(SIG_SETMASK, &all, &before) != 0) return false;
-    const bool started = pthread_create(&thread, NULL, watch_main, NULL) == 0;
-    (void)pthread_sigmask(SIG_SETMASK, &before, NULL);
-    if (started) pthread_detach(thread);
-    return started;
-}
-
 /* The first call starts the thread. */
 static bool watch_is_here(void) {
+    pthread_t thread;
     if (watches.process == getpid()) return true;
-    if (watches.process || !watch_start()) return false;
+    if (watches.process || pthread_create(&thread, NULL, watch_main, NULL) != 0) return false;
+    pthread_detach(thread);
     watches.process = getpid();
     return true;
 }
