@@ -1,7 +1,5 @@
 #include "collectives_nodes.h"
 
-#include "base_watch.h"
-
 #include <stdio.h>
 #include <time.h>
 
@@ -65,7 +63,7 @@ void nodes_run(nodes_test *test) {
         threads[p] = (nodes_thread){test, p};
         assert_int_equal(pthread_create(&ids[p], NULL, main_of_thread, &threads[p]), 0);
     }
-    for (int32_t p = 0; p < processes; p++) test_join(ids[p], "the thread of process %d of %d", (int)p, (int)processes);
+    for (int32_t p = 0; p < processes; p++) pthread_join(ids[p], NULL);
     mst_wire_test_open = NULL;
     test->counts = wire_launch_count(test->launch);
     test->aborted = wire_launch_aborted(test->launch);

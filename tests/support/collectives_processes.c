@@ -1,7 +1,6 @@
 #include "collectives_processes.h"
 
 #include "base_check.h"
-#include "base_watch.h"
 #include "pool_impl.h"
 
 #include <stdio.h>
@@ -80,22 +79,9 @@ void __wrap_mst_nodes_close(mst_nodes *nodes) {
     __real_mst_nodes_close(nodes);
 }
 
-/* Of a task that does not end. */
-static void pool_describe(void *user) {
-    mst_pool *pool = user;
-    for (int32_t r = 0; r < mst_pool_size(pool); r++) {
-        char last[160];
-        fprintf(stderr, "  rank %d did last: %s\n", r, mst_recorder_last(&mst_pool_worker(pool, r)->recorder, last, sizeof last));
-    }
-}
-
 muster_status __wrap_mst_pool_run(mst_pool *pool, mst_task task, void *argument) {
-    test_watch watch = {.describe = pool_describe, .user = pool};
     atomic_fetch_add(&report.tasks, mst_pool_size(pool));
-    test_watch_begin(&watch, "the task of a pool of %d", (int)mst_pool_size(pool));
-    const muster_status status = __real_mst_pool_run(pool, task, argument);
-    test_watch_end(&watch);
-    return status;
+    return __real_mst_pool_run(pool, task, argument);
 }
 
 #ifndef MUSTER_CMOCKA_STAND_IN

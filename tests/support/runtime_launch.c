@@ -1,7 +1,5 @@
 #include "runtime_launch.h"
 
-#include "base_watch.h"
-
 #include <pthread.h>
 #include <string.h>
 
@@ -30,7 +28,7 @@ static wire_launch_counts launch_all(const wire_launch_options *options, launch_
             (launch_thread){.process = {.wire = wire, .process = p, .processes = options->processes, .context = context}, .body = body};
         assert_int_equal(pthread_create(&threads[p].thread, NULL, thread_main, &threads[p]), 0);
     }
-    for (int32_t p = 0; p < options->processes; p++) test_join(threads[p].thread, "process %d of %d", (int)p, (int)options->processes);
+    for (int32_t p = 0; p < options->processes; p++) assert_int_equal(pthread_join(threads[p].thread, NULL), 0);
     mst_wire_test_open = NULL;
     const wire_launch_counts left = wire_launch_count(wire);
     wire_launch_destroy(wire);
