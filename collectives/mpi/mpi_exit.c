@@ -43,12 +43,8 @@ static struct {
 
 /* "process 1 (host b)" */
 static const char *exit_name(char text[MST_PROCESS_TEXT]) {
-    const char *given = mst_environment_get("MUSTER_HOSTNAME");
-    char host[MST_HOST_TEXT] = "";
-    if (given)
-        snprintf(host, sizeof host, "%s", given);
-    else
-        at_exit.table->host(host, sizeof host);
+    char host[MST_HOST_TEXT];
+    mst_host_name(at_exit.table, host);
     snprintf(text, MST_PROCESS_TEXT, "process %d (host %s)", (int)at_exit.number, host);
     return text;
 }

@@ -3,13 +3,11 @@
 #include "mpi/mpi_private.h"
 
 #include "clock_impl.h"
-#include "environment_impl.h"
 #include "memory_impl.h"
 #include "own_thread_impl.h"
 
 #include <stdio.h>
 #include <time.h>
-#include <unistd.h>
 
 struct mpi_init_watch {
     mst_nodes_options options;
@@ -21,12 +19,8 @@ struct mpi_init_watch {
 
 static void init_log(const mst_nodes_options *options) {
     const mpi_launch launch = mpi_launch_find();
-    const char *given = mst_environment_get("MUSTER_HOSTNAME");
-    char host[MST_HOST_TEXT] = "", number[16] = "";
-    if (given)
-        snprintf(host, sizeof host, "%s", given);
-    else
-        (void)gethostname(host, sizeof host - 1);
+    char host[MST_HOST_TEXT], number[16] = "";
+    mst_host_name(NULL, host);
     if (launch.process >= 0) snprintf(number, sizeof number, " %d", (int)launch.process);
     mpi_log(options, MUSTER_LOG_WARNING,
             "process%s (host %s) has waited %.3g s in MPI_Init for the other processes of the launch: each of them opens a runtime with "

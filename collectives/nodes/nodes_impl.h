@@ -10,6 +10,9 @@
 #include "wire/wire_impl.h"
 
 enum { MST_HOST_TEXT = 64, MST_PROCESS_TEXT = 96 };
+/* The name of this host: MUSTER_HOSTNAME, else as the wire says it; table NULL: as the system says
+ * it. "": there is none. */
+void mst_host_name(const muster_wire_table *table, char name[MST_HOST_TEXT]);
 
 typedef struct mst_nodes {
     mst_wire *wire;

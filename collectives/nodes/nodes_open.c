@@ -12,20 +12,27 @@
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
+#include <unistd.h>
 
 static const char where[] = "muster_runtime_open";
 static const int64_t close_grace_ns = 5LL * 1000000000, lost_grace_ns = 5LL * 1000000000, drain_grace_ns = 200 * 1000000;
 
 /* ---- hosts ---- */
 
-static muster_status own_host(const mst_wire *wire, char name[MST_HOST_TEXT]) {
+void mst_host_name(const muster_wire_table *table, char name[MST_HOST_TEXT]) {
     const char *given = mst_environment_get("MUSTER_HOSTNAME");
     memset(name, 0, MST_HOST_TEXT);
     if (given)
         snprintf(name, MST_HOST_TEXT, "%s", given);
+    else if (table)
+        table->host(name, MST_HOST_TEXT);
     else
-        wire->table->host(name, MST_HOST_TEXT);
+        (void)gethostname(name, MST_HOST_TEXT - 1);
     name[MST_HOST_TEXT - 1] = 0;
+}
+
+static muster_status own_host(const mst_wire *wire, char name[MST_HOST_TEXT]) {
+    mst_host_name(wire->table, name);
     return name[0] ? MUSTER_OK : mst_error(MUSTER_SYSTEM, "%s: this host has no name", where);
 }
 
