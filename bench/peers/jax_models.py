@@ -94,8 +94,7 @@ def resnet50(s, x):
 
 
 def model_case(name, batch):
-    """A training step on images that are there: forward, backward, SGD with momentum. Returns the step, what is wrong with its result, and the
-    number of parameters."""
+    """A training step on images that are there: forward, backward, SGD with momentum. Returns the step, and what is wrong with its result."""
     network = {"lenet": lenet, "alexnet": alexnet, "resnet50": resnet50}[name]
     shape, classes = ((batch, 28, 28, 1), 10) if name == "lenet" else ((batch, 224, 224, 3), 1000)
     x = jnp.asarray(numpy.random.default_rng(2).random(shape, dtype=numpy.float32))
@@ -124,4 +123,4 @@ def model_case(name, batch):
         state[3] += 1
         return loss.item()
 
-    return step, lambda loss: not 0 < loss < 20, sum(p.size for p in first.made)
+    return step, lambda loss: not 0 < loss < 20

@@ -140,8 +140,7 @@ def model_case(torch, name, batch, way):
 
 def jax_model_case(jax, name, batch, way):
     import jax_models
-    step, wrong, _ = jax_models.model_case(name, batch)
-    return step, wrong
+    return jax_models.model_case(name, batch)
 
 
 def operation_case(numpy, name, side, long):
