@@ -338,6 +338,7 @@ static void what_a_failed_body_leaves_is_taken_back(void **state) {
 typedef struct leaving {
     world *t;
     muster_request *request;
+    _Atomic bool left;
 } leaving;
 
 static muster_status leave_it(muster_worker *w, void *user) {
@@ -345,7 +346,9 @@ static muster_status leave_it(muster_worker *w, void *user) {
     muster_client *client;
     if (muster_worker_rank(w) != 0) return MUSTER_OK;
     MUSTER_TRY(muster_worker_client(w, l->t->server, &client));
-    return add(client, l->t, &l->request);
+    const muster_status status = add(client, l->t, &l->request);
+    atomic_store(&l->left, true);
+    return status;
 }
 
 static muster_status wait_for_it(muster_worker *w, void *user) {
@@ -353,10 +356,11 @@ static muster_status wait_for_it(muster_worker *w, void *user) {
     return muster_worker_rank(w) == 0 ? muster_request_wait(&l->request) : MUSTER_OK;
 }
 
-static void *let_go_when_something_waits(void *self) {
-    world *t = self;
-    while (atomic_load(&t->server->begun) == 0) server_pause();
-    atomic_store(&t->hold.let_go, true);
+static void *let_go_after_it_is_left(void *self) {
+    leaving *l = self;
+    while (!atomic_load(&l->left)) server_pause();
+    for (int i = 0; i < 100; i++) server_pause(); /* in which a call that does not wait returns */
+    atomic_store(&l->t->hold.let_go, true);
     return NULL;
 }
 
@@ -367,8 +371,9 @@ static void what_a_body_leaves_is_done_when_its_call_returns(void **state) {
     leaving l = {.t = &t};
     pthread_t helper;
     server_hold_begin(&t.hold, t.server, N);
-    assert_int_equal(pthread_create(&helper, NULL, let_go_when_something_waits, &t), 0);
+    assert_int_equal(pthread_create(&helper, NULL, let_go_after_it_is_left, &l), 0);
     assert_ok(server_run(t.runtime, leave_it, &l));
+    assert_true(atomic_load(&t.hold.let_go));
     pthread_join(helper, NULL);
     server_hold_end(&t.hold);
     assert_non_null(l.request);
