@@ -86,9 +86,9 @@ static int32_t schedule_step(mst_schedule *schedule, bool *done) {
 
 static mst_progress schedule_progress(mst_machine *machine) {
     mst_schedule *schedule = (mst_schedule *)machine;
-    if (!schedule->running) return MST_PROGRESS_DONE;
     bool done = false;
-    machine->moved = false;
+    machine->moved = false; /* where nothing runs, too: a wait for others would else never come to its deadline */
+    if (!schedule->running) return MST_PROGRESS_DONE;
     const int32_t result = schedule_step(schedule, &done);
     if (result != MUSTER_WIRE_OK) return mst_channel_failed(schedule->channel, result, mst_move_kind_name(schedule->move->kind));
     if (!done) return MST_PROGRESS_RUNNING;

@@ -62,6 +62,9 @@ static void test_one_move_at_a_time(void **state) {
     for (int32_t done = 0; done < 2;)
         for (int32_t p = done = 0; p < 2; p++) done += mst_schedule_progress(&m.schedules[p]) == MST_PROGRESS_DONE;
     assert_int_equal(bytes[1], 7);
+    m.schedules[1].machine.moved = true; /* as the call that ended the move leaves it */
+    assert_int_equal(mst_schedule_progress(&m.schedules[1]), MST_PROGRESS_DONE);
+    assert_false(m.schedules[1].machine.moved);
     assert_int_equal(m.schedules[1].machine.waits_for(&m.schedules[1].machine), -1);
     moves_close(&m);
 }
