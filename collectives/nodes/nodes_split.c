@@ -76,7 +76,23 @@ static int32_t choose_lane(const mst_rank_span *span, const mst_view *view, int3
 
 static void set_lane(mst_nodes_state *state, const mst_view *view, int32_t color, int32_t lane) {
     for (int32_t r = 0; r < view->size; r++)
-        if (color_of(view, r) == color) state->lanes[r] = lane;
+        if (color_of(view, r) == color) atomic_store(&state->lanes[r], lane);
+}
+
+/* The lane of the rank's part, which the caller now has to give back; 0 or -1: it is another's. */
+static int32_t claim_lane(mst_nodes_state *state, int32_t rank) { return atomic_exchange(&state->lanes[rank], 0); }
+
+static void give_lane(const mst_batch *batch, int32_t lane) {
+    if (lane > 0) mst_nodes_lanes_give(mst_nodes_lanes_of(batch->communicator), lane);
+}
+
+/* Gives back the lanes that no member has claimed for its part. */
+static void return_lanes(mst_nodes_state *state, const mst_batch *batch, const mst_view *view) {
+    const muster_communicator *communicator = batch->communicator;
+    for (int32_t m = 0; m < communicator->size; m++) {
+        const int32_t r = state->span->ranks[m], color = color_of(view, r);
+        if (color >= 0 && leader_of(communicator, view, color) == m) give_lane(batch, claim_lane(state, r));
+    }
 }
 
 /* The leader: all processes come to the same lanes, and each takes those of its own parts. */
@@ -85,7 +101,7 @@ static muster_status find_lanes(mst_nodes_state *state, const mst_batch *batch, 
     mst_nodes_lanes *lanes = mst_nodes_lanes_of(batch->communicator);
     uint64_t mine[MST_NODES_LANE_WORDS];
     state->again = false;
-    memset(state->lanes, 0, (size_t)span->size * sizeof *state->lanes);
+    for (int32_t r = 0; r < span->size; r++) atomic_store(&state->lanes[r], 0);
     MUSTER_TRY(mst_nodes_grow(&state->gathered, span->processes * (int64_t)sizeof mine));
     mst_nodes_lanes_copy(lanes, mine);
     MUSTER_TRY(mst_nodes_gather_all(state, batch->worker, where, mine, sizeof mine, state->gathered.at));
@@ -102,16 +118,6 @@ static muster_status find_lanes(mst_nodes_state *state, const mst_batch *batch, 
         state->again = true;
     }
     return MUSTER_OK;
-}
-
-/* Gives back the lanes of parts that were not made. */
-static void return_lanes(mst_nodes_state *state, const mst_batch *batch, const mst_view *view) {
-    const muster_communicator *communicator = batch->communicator;
-    for (int32_t m = 0; m < communicator->size; m++) {
-        const int32_t r = state->span->ranks[m], color = color_of(view, r);
-        if (color < 0 || state->lanes[r] <= 0 || leader_of(communicator, view, color) != m || state->made[m].part) continue;
-        mst_nodes_lanes_give(mst_nodes_lanes_of(communicator), state->lanes[r]);
-    }
 }
 
 /* ---- making a part ---- */
@@ -155,14 +161,19 @@ static void make_own(mst_nodes_state *state, const mst_batch *batch, const mst_v
     made->part = NULL;
     made->status = MUSTER_OK;
     if (color < 0 || leader_of(batch->communicator, view, color) != batch->rank) return;
+    const int32_t lane = claim_lane(state, view->rank);
+    if (!lane && spans(state->span, view, color)) return; /* the split has failed meanwhile: the lane is given back */
     int32_t *members = mst_alloc((size_t)view->size * sizeof *members);
     if (!members) {
         made->status = mst_out_of_memory(where, (int64_t)view->size * 4);
     } else {
         const int32_t count = members_of(view, color, members);
-        made->status = make_part(batch->communicator, members, count, state->lanes[view->rank], &made->part);
+        made->status = make_part(batch->communicator, members, count, lane, &made->part);
     }
-    if (made->status != MUSTER_OK) mst_error_save(made->message);
+    if (made->status != MUSTER_OK) {
+        mst_error_save(made->message);
+        give_lane(batch, lane);
+    }
     mst_free(members);
 }
 
@@ -215,15 +226,13 @@ static muster_status attempt(mst_nodes_state *state, const mst_batch *batch, con
     muster_status status = mst_nodes_join_members(batch);
     if (status == MUSTER_OK && !state->again) make_own(state, batch, view);
     if (status == MUSTER_OK) status = mst_nodes_join_members(batch);
-    if (status == MUSTER_OK && mst_nodes_leads(batch)) {
-        mst_nodes_conclude(state, compare_results(state, batch));
-        if (state->outcome.status != MUSTER_OK || state->again) return_lanes(state, batch, view);
-    }
+    if (status == MUSTER_OK && mst_nodes_leads(batch)) mst_nodes_conclude(state, compare_results(state, batch));
     if (status == MUSTER_OK) status = mst_nodes_join_members(batch);
     *again = status == MUSTER_OK && state->again;
     if (status == MUSTER_OK && !*again) return MUSTER_OK;
     char message[MST_MESSAGE_SIZE];
     mst_error_save(message);
+    if (mst_nodes_leads(batch)) return_lanes(state, batch, view);
     free_own(state, batch);
     return *again ? mst_nodes_join_members(batch) : mst_error_restore(status, message);
 }

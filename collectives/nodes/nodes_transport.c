@@ -114,12 +114,14 @@ static muster_status nodes_create(const char *where, muster_communicator *commun
     return listen_to_others(state, where);
 }
 
-/* Closing the world ends the table of lanes before the communicators. */
+/* Closing the world ends the table of lanes before the communicators. A communicator that was not
+ * made whole has no span any more, and its lane is given back by the caller that has taken it. */
 static void nodes_destroy(muster_communicator *communicator) {
     mst_nodes_lanes *lanes = mst_nodes_lanes_of(communicator);
-    if (communicator->span->lane == MST_SPAN_WORLD_LANE) mst_pool_set_elsewhere(communicator->pool, NULL, NULL);
-    if (lanes && communicator->span) mst_nodes_leave_lanes(mst_nodes_of(communicator), lanes);
-    state_free(mst_nodes_of(communicator));
+    mst_nodes_state *state = mst_nodes_of(communicator);
+    if (state->span->lane == MST_SPAN_WORLD_LANE) mst_pool_set_elsewhere(communicator->pool, NULL, NULL);
+    if (lanes && communicator->span) mst_nodes_leave_lanes(state, lanes);
+    state_free(state);
 }
 
 static void nodes_close(muster_communicator *world) { mst_nodes_lanes_close(world->open[MST_TRANSPORT_nodes]); }

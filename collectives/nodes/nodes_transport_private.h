@@ -97,7 +97,7 @@ typedef struct mst_nodes_state {
     mst_nodes_memory weights; /* [processes] of the reduction in progress; see mst_nodes_weights */
     /* Of a split in progress: by rank the lane of its part; by member the part that it has made,
      * and what became of that. */
-    int32_t *lanes;
+    _Atomic int32_t *lanes;
     struct mst_nodes_made {
         muster_communicator *part;
         muster_status status;
