@@ -237,14 +237,6 @@ static muster_status run_part(mst_call *call, const char *where, bool *began) {
     return mst_call_run_workers(call, where, began);
 }
 
-/* The deadlines of this call hold for its rounds, too. */
-static void set_deadlines(mst_nodes *nodes, const muster_call_options *options, int64_t kept[2]) {
-    kept[0] = nodes->warn_after_ns;
-    kept[1] = nodes->fail_after_ns;
-    if (options->warn_after_ns) nodes->warn_after_ns = options->warn_after_ns;
-    if (options->fail_after_ns) nodes->fail_after_ns = options->fail_after_ns;
-}
-
 static muster_status make_block(mst_call *call, const char *where) {
     if (mst_call_is_joint(call)) return mst_processes_make_block(call, where);
     if (is_master(call->function)) MUSTER_TRY(mst_outputs_collect(call, where));
@@ -268,6 +260,7 @@ static muster_status end(mst_call *call, const mst_arguments *arguments, muster_
     mst_nodes *nodes = function->object.runtime->nodes;
     const bool joint = mst_call_is_joint(call);
     mst_round round = {.where = arguments->where, .signature = 1, .rank = mst_nodes_first(nodes)};
+    mst_processes_set_deadlines(arguments, &round);
     if (joint) {
         round.absence = mst_call_absence;
         round.absence_context = call;
@@ -288,7 +281,7 @@ static muster_status end(mst_call *call, const mst_arguments *arguments, muster_
     return late ? end_late(nodes, &round, status) : status;
 }
 
-static muster_status call_all(muster_function *function, const mst_arguments *arguments) {
+muster_status mst_processes_call(muster_function *function, const mst_arguments *arguments) {
     mst_call *call = arguments->single ? &function->single : &function->together;
     mst_arguments planned;
     bool began;
@@ -300,15 +293,5 @@ static muster_status call_all(muster_function *function, const mst_arguments *ar
     if (!function->ended) return status;
     if (status == failed) return function->ended(function->user, status);
     (void)function->ended(function->user, MUSTER_OK); /* only outputs have failed */
-    return status;
-}
-
-muster_status mst_processes_call(muster_function *function, const mst_arguments *arguments) {
-    mst_nodes *nodes = function->object.runtime->nodes;
-    int64_t kept[2];
-    set_deadlines(nodes, arguments->options, kept);
-    const muster_status status = call_all(function, arguments);
-    nodes->warn_after_ns = kept[0];
-    nodes->fail_after_ns = kept[1];
     return status;
 }

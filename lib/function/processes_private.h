@@ -60,7 +60,8 @@ muster_status mst_processes_prepare(muster_function *function, const mst_argumen
 /* process_rows.c. Must the processes tell each other how many rows they have? */
 bool mst_processes_are_counted(const muster_function *function);
 uint64_t mst_processes_name_hash(const muster_function *function);
-/* The deadlines of the call hold for the rounds before its run, too. */
+/* The deadlines of the call hold for its rounds, too. Not for data behind them: the library's own
+ * copies count to the time in which they travel. */
 void mst_processes_set_deadlines(const mst_arguments *arguments, mst_round *round);
 /* The round in which they do; all return the same. Sets *planned to the arguments with which this
  * process plans: those of `arguments`, and tensors of the library for what only process 0 passes.

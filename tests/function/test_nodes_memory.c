@@ -14,6 +14,7 @@
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 /* WIDE: a row of so many f32 is larger than a round. MANY: outputs that have more weights together
  * than a round has room for. */
@@ -252,14 +253,18 @@ static void test_a_lack_of_memory_beside_the_rounds(void **state) {
 
 /* ---- copies to devices ---- */
 
-enum { DEVICE_ROWS = 6, MOST_COPIES = 60 };
+enum { DEVICE_ROWS = 6, MOST_COPIES = 60, SLOW_COPY_NS = 800000000 };
 
 /* The memory of process 1's device, where one copy fails. */
 static mst_device_memory_table planted;
 static const mst_device_memory_table *real;
 static _Atomic int64_t copies_left; /* until the one that fails; negative: none does */
 
+static _Atomic int64_t copy_ns; /* that each takes */
+
 static muster_status fails_now(void) {
+    const struct timespec time = {.tv_nsec = copy_ns};
+    if (copy_ns) nanosleep(&time, NULL);
     if (atomic_load(&copies_left) < 0 || atomic_fetch_sub(&copies_left, 1) != 0) return MUSTER_OK;
     return mst_error(MUSTER_SYSTEM, "a planted failure of a copy");
 }
@@ -333,9 +338,24 @@ static void fail_copies(launch_process *p, muster_runtime *runtime, device_call 
     }
 }
 
+/* Its copies take longer than the call may wait for a process. */
+static void copy_slowly(launch_process *p, muster_runtime *runtime, device_call *d) {
+    muster_call_options options;
+    muster_function *f;
+    muster_call_options_init(&options);
+    options.fail_after_ns = SLOW_COPY_NS / 8;
+    launch_ok(p, make_device_function(runtime, &f));
+    if (p->process == 1) copy_ns = SLOW_COPY_NS;
+    launch_ok(p, muster_function_call(f, &d->in, 1, d->out, 2, &options));
+    if (p->process == 1) copy_ns = 0;
+    launch_ok(p, device_results_are_right(runtime, d));
+    atomic_fetch_add(&checked, 1);
+}
+
 static void run_device_process(launch_process *p) {
+    const bool slow = p->context;
     muster_runtime_options options = launch_options("discrete:1");
-    options.fail_after_ns = 2000000000;
+    options.fail_after_ns = slow ? 60000000000 : 2000000000;
     options.on_lost = MUSTER_LOST_ERROR;
     options.no_pinning = 1;
     muster_runtime *runtime;
@@ -350,7 +370,10 @@ static void run_device_process(launch_process *p) {
         planted.copy = copy;
         runtime->devices[0]->memory = &planted;
     }
-    fail_copies(p, runtime, d);
+    if (slow)
+        copy_slowly(p, runtime, d);
+    else
+        fail_copies(p, runtime, d);
     for (int o = 0; o < 2; o++) muster_runtime_tensor_destroy(runtime, d->out[o]);
     free(d);
     const muster_status closed = muster_runtime_close(runtime);
@@ -370,10 +393,20 @@ static void test_a_copy_to_a_device_fails_in_one_process(void **state) {
     assert_int_equal(checked, PROCESSES * (failures + 1));
 }
 
+static void test_slow_copies_lose_nobody(void **state) {
+    (void)state;
+    checked = 0;
+    copies_left = -1;
+    assert_int_equal(mst_discrete_register(), MUSTER_OK);
+    launch_run(&(wire_launch_options){.processes = PROCESSES}, run_device_process, &checked);
+    assert_int_equal(checked, PROCESSES);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_a_lack_of_memory_beside_the_rounds),
         cmocka_unit_test(test_a_copy_to_a_device_fails_in_one_process),
+        cmocka_unit_test(test_slow_copies_lose_nobody),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
