@@ -64,6 +64,8 @@ static void combine(mst_arrival_header *known, const mst_arrival_header *other) 
         known->at = other->at;
     }
     known->carried |= other->carried;
+    if (other->number.least < known->number.least) known->number.least = other->number.least;
+    if (other->number.most > known->number.most) known->number.most = other->number.most;
 }
 
 /* Blocks of `count` members from `first` on, which may go past the last one, between `all` and a
@@ -299,6 +301,7 @@ void mst_arrival_begin(mst_arrival *a, const mst_arrival_input *input) {
                                      .rank = input->rank,
                                      .at = rank,
                                      .carried = input->carry ? input->carried : 0,
+                                     .number = {input->number, input->number},
                                      .magic = MST_ARRIVAL_MAGIC};
     if (input->payload_bytes > 0)
         memcpy(a->all + (input->carry ? 0 : (int64_t)rank * input->payload_bytes), input->payload, (size_t)input->payload_bytes);

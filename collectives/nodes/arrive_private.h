@@ -31,11 +31,14 @@ typedef struct mst_arrival_header {
      * nothing else has failed, since it follows from the failure of another rank. */
     muster_status status;
     int32_t rank, at;
-    uint32_t carried;    /* which of the two halves of a carried payload are there: bits 0 and 1 */
-    int32_t reserved[9]; /* 0 */
+    uint32_t carried; /* which of the two halves of a carried payload are there: bits 0 and 1 */
+    struct mst_arrival_range {
+        uint64_t least, most;
+    } number;            /* of all members */
+    int32_t reserved[5]; /* 0 */
     uint32_t magic;      /* MST_ARRIVAL_MAGIC: a message of another program, or of another version, is none of ours */
 } mst_arrival_header;
-enum { MST_ARRIVAL_MAGIC = 0x4d535431 };
+enum { MST_ARRIVAL_MAGIC = 0x4d535435 };
 _Static_assert(sizeof(mst_arrival_header) == 128, "the header of an arrival has 128 bytes");
 
 /* What a member brings. */
@@ -47,6 +50,7 @@ typedef struct mst_arrival_input {
     int32_t kind;
     muster_status status; /* not OK: rank failed so. Of two failures the one of the lower rank decides */
     int32_t rank;
+    uint64_t number; /* the header gets the least and the most of all members; not compared here */
     /* payload_bytes: at most the capacity. By default `all` becomes the payloads of all
      * members. carry: there is one payload for all, of two halves; a member brings those whose bits
      * are in `carried`, each of which one member has, and gets those of the others. */

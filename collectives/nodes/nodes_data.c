@@ -40,11 +40,68 @@ void mst_nodes_data_close(mst_nodes *nodes) {
 
 static mst_nodes_data *data_of(const mst_nodes *nodes) { return (mst_nodes_data *)nodes->slabs; }
 
+/* ---- after a transfer without some ---- */
+
+uint64_t mst_nodes_data_number(const mst_nodes *nodes) {
+    const mst_nodes_data *data = data_of(nodes);
+    return data ? (uint64_t)data->lanes << 32 | data->moves : 0;
+}
+
+/* Other slabs and another schedule: those in use are leaked, and counted. */
+static muster_status renew_memory(mst_nodes_data *data, const char *where) {
+    mst_slabs slabs;
+    mst_schedule schedule;
+    MUSTER_TRY(mst_slabs_open(&slabs, where, 2 * data->slabs.bytes));
+    const muster_status status = mst_schedule_prepare(&schedule, &data->channel, 0, 0);
+    if (status != MUSTER_OK) {
+        mst_slabs_close(&slabs, false);
+        return status;
+    }
+    mst_slabs_close(&data->slabs, true);
+    mst_schedule_free(&data->schedule);
+    data->slabs = slabs;
+    data->schedule = schedule;
+    return MUSTER_OK;
+}
+
+muster_status mst_nodes_data_renew(mst_nodes *nodes, const char *where, uint64_t most) {
+    mst_nodes_data *data = data_of(nodes);
+    const uint32_t lanes = (uint32_t)(most >> 32) + 1;
+    if (!data) return MUSTER_OK;
+    if (lanes > MST_NODES_DATA_LANES)
+        return mst_error(MUSTER_BAD_STATE,
+                         "%s: more than %d calls were given up while data were on their way between processes; this runtime can only be "
+                         "closed",
+                         where, MST_NODES_DATA_LANES);
+    if (mst_schedule_in_flight(&data->schedule)) MUSTER_TRY(renew_memory(data, where));
+    data->channel.lane = MST_WIRE_LANES - (int32_t)lanes;
+    data->lanes = lanes;
+    data->moves = 0;
+    return MUSTER_OK;
+}
+
+enum { DATA_SEARCHES = 4, DATA_AGAIN_NS = 1000000000 };
+
+/* TIMEOUT: wait.late is lost. Two searches in a row must name it: a process that packs much, or
+ * copies to its device, answers again when it has done that. */
+static muster_status data_wait(mst_nodes *nodes, mst_nodes_wait *wait, mst_machine *machine) {
+    for (int32_t suspect = -1, searches = 0;; searches++) {
+        const muster_status status = mst_nodes_wait_run(nodes, wait, machine);
+        /* A process can give up a round that has just been completed, and all others with it. */
+        const bool given_up = mst_control_is_poisoned(&nodes->rounds->control, MST_CONTROL_GIVEN_UP, nodes->rounds->epoch);
+        if (status != MUSTER_TIMEOUT || given_up) return status;
+        if ((wait->silent && wait->late == suspect) || searches == DATA_SEARCHES) return status;
+        suspect = wait->silent ? wait->late : -1;
+        if (wait->fail_after_ns > DATA_AGAIN_NS) wait->fail_after_ns = DATA_AGAIN_NS;
+    }
+}
+
 /* Moves what is in the first slab. */
 static muster_status data_move(mst_nodes *nodes, const char *where, mst_move *move) {
     mst_nodes_data *data = data_of(nodes);
     if (nodes->lost || mst_schedule_in_flight(&data->schedule)) return mst_nodes_lost_before(nodes, where);
     MUSTER_TRY(mst_schedule_begin(&data->schedule, move));
+    data->moves++;
     char doing[64];
     snprintf(doing, sizeof doing, "%s (%s)", where, mst_move_kind_name(move->kind));
     mst_nodes_wait wait = {.waiter = {.doing = doing, .lane = 0, .epoch = nodes->rounds->epoch},
@@ -53,8 +110,9 @@ static muster_status data_move(mst_nodes *nodes, const char *where, mst_move *mo
                            .spin_ns = nodes->spin_ns,
                            .warn_after_ns = nodes->warn_after_ns,
                            .fail_after_ns = nodes->fail_after_ns};
-    const muster_status status = mst_nodes_wait_run(nodes, &wait, &data->schedule.machine);
+    const muster_status status = data_wait(nodes, &wait, &data->schedule.machine);
     if (status != MUSTER_TIMEOUT) return status;
+    if (mst_control_is_poisoned(&nodes->rounds->control, MST_CONTROL_GIVEN_UP, nodes->rounds->epoch)) return status;
     /* All have agreed to take part, so who is silent now is not in code of the program: it is
      * lost. One that answers waits for yet another. */
     if (wait.silent) return mst_nodes_lose(nodes, where, wait.late, "does not take part in a transfer that it has begun");

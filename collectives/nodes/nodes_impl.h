@@ -22,7 +22,7 @@ typedef struct mst_nodes {
     int32_t *host_of;                     /* [processes] the number of each process's host */
     char (*host_names)[MST_HOST_TEXT];    /* [hosts] */
     int32_t local, locals;                /* this process among the processes of its host, in their order */
-    int64_t warn_after_ns, fail_after_ns; /* negative: never; of rounds outside of calls, and of calls without deadlines of their own */
+    int64_t warn_after_ns, fail_after_ns; /* negative: never; of rounds without deadlines of their own, and of data */
     int64_t spin_ns;                      /* a wait for other processes spins so long at most; the runtime sets it, 0 on crowded hosts */
     _Atomic bool lost;                    /* a process has ended: the runtime can only be closed */
     struct mst_rounds *rounds;            /* rounds.c */

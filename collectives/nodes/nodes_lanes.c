@@ -1,4 +1,5 @@
 /* The lanes of the wire that are in use in this process. */
+#include "nodes_data_private.h"
 #include "nodes_transport_private.h"
 
 muster_status mst_nodes_lanes_open(const char *where, mst_nodes_lanes **lanes) {
@@ -6,6 +7,8 @@ muster_status mst_nodes_lanes_open(const char *where, mst_nodes_lanes **lanes) {
     if (!*lanes) return mst_out_of_memory(where, sizeof **lanes);
     pthread_mutex_init(&(*lanes)->lock, NULL);
     (*lanes)->used[0] = 3; /* of the runtime, and of the communicator of all ranks */
+    for (int32_t lane = MST_WIRE_LANES - MST_NODES_DATA_LANES; lane < MST_WIRE_LANES; lane++)
+        (*lanes)->used[lane / 64] |= (uint64_t)1 << lane % 64;
     return MUSTER_OK;
 }
 

@@ -199,7 +199,7 @@ typedef struct mst_nodes_lanes {
     pthread_mutex_t lock;
     uint64_t used[MST_NODES_LANE_WORDS]; /* a bit each */
 } mst_nodes_lanes;
-/* nodes_lanes.c. open: lanes 0 and 1 are in use. */
+/* nodes_lanes.c. open: lanes 0 and 1 are in use, and those that nodes_data.c may need. */
 muster_status mst_nodes_lanes_open(const char *where, mst_nodes_lanes **lanes);
 void mst_nodes_lanes_close(mst_nodes_lanes *lanes);
 void mst_nodes_lanes_copy(mst_nodes_lanes *lanes, uint64_t used[MST_NODES_LANE_WORDS]);

@@ -1,5 +1,6 @@
 /* The rounds: all processes agree that they make the same call, and at its end on what has
  * failed. */
+#include "nodes_data_private.h"
 #include "rounds_private.h"
 
 #include <inttypes.h>
@@ -132,6 +133,27 @@ static mst_arrival_input input_of(const mst_round *round, mst_round_kind kind) {
                                .payload_bytes = round->payload_bytes};
 }
 
+static muster_status arrive_to_begin(mst_nodes *nodes, const mst_round *round, mst_nodes_wait *wait) {
+    mst_rounds *rounds = nodes->rounds;
+    mst_arrival_input input = input_of(round, MST_ROUND_BEGIN);
+    input.number = mst_nodes_data_number(nodes);
+    const muster_status status = mst_rounds_arrive(nodes, &input, wait);
+    if (status == MUSTER_TIMEOUT && !mst_control_is_poisoned(&rounds->control, MST_CONTROL_GIVEN_UP, rounds->epoch))
+        return mst_rounds_give_up(nodes, status);
+    MUSTER_TRY(status);
+    rounds->begun = true;
+    return verdict(nodes, round, wait);
+}
+
+/* Some have begun transfers without the others. All learn it, and arrive once more when each has
+ * made its data ready, or has no memory for that. */
+static muster_status renew_data(mst_nodes *nodes, const mst_round *round, mst_nodes_wait *wait) {
+    mst_round again = *round;
+    again.status = mst_nodes_data_renew(nodes, round->where, nodes->rounds->arrival.header.number.most);
+    again.rank = -1;
+    return arrive_to_begin(nodes, &again, wait);
+}
+
 muster_status mst_nodes_begin(mst_nodes *nodes, mst_round *round) {
     mst_rounds *rounds = nodes->rounds;
     char doing[MST_CALL_TEXT];
@@ -150,13 +172,8 @@ muster_status mst_nodes_begin(mst_nodes *nodes, mst_round *round) {
     memcpy(rounds->text, round->text, sizeof rounds->text);
     snprintf(doing, sizeof doing, "call %" PRIu64 " (%s)", mst_call_number(rounds->epoch), round->text);
     mst_nodes_wait wait = wait_of(nodes, round, doing);
-    mst_arrival_input input = input_of(round, MST_ROUND_BEGIN);
-    const muster_status status = mst_rounds_arrive(nodes, &input, &wait);
-    if (status == MUSTER_TIMEOUT && !mst_control_is_poisoned(&rounds->control, MST_CONTROL_GIVEN_UP, rounds->epoch))
-        return mst_rounds_give_up(nodes, status);
-    MUSTER_TRY(status);
-    rounds->begun = true;
-    MUSTER_TRY(verdict(nodes, round, &wait));
+    MUSTER_TRY(arrive_to_begin(nodes, round, &wait));
+    if (rounds->arrival.header.number.least != rounds->arrival.header.number.most) MUSTER_TRY(renew_data(nodes, round, &wait));
     round->all = rounds->arrival.all;
     return MUSTER_OK;
 }

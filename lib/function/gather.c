@@ -214,6 +214,14 @@ void mst_gather_count(const mst_call *call, int64_t i, int64_t *rows, int64_t *i
     }
 }
 
+/* Where all processes have the rows that were planned, each has them in their places. */
+bool mst_gather_may_move(const mst_call *call, int64_t i) {
+    if (!mst_output_has_places(call, i)) return false;
+    for (int32_t s = 0; s < call->shard_count; s++)
+        if (contributed_rows(call, s, i) != call->shards[s].rows) return true;
+    return false;
+}
+
 muster_status mst_gather_put(mst_call *call, int64_t i, int64_t at, const char *where) {
     const bool placed = mst_output_place(call, i);
     MUSTER_TRY(gather_move_displaced(call, place_of(call, i), i, at, where));

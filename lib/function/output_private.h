@@ -39,6 +39,9 @@ muster_status mst_gather_collect(mst_call *call, int64_t output, const char *whe
 /* The two halves of collect: counts the rows of this process, and those that bodies without rows
  * have given; places them from row `at` of the caller's tensor on. */
 void mst_gather_count(const mst_call *call, int64_t output, int64_t *rows, int64_t *ignored);
+/* Are there rows in the caller's tensor that are not where they belong, as far as this process
+ * knows without the numbers of the others? */
+bool mst_gather_may_move(const mst_call *call, int64_t output);
 muster_status mst_gather_put(mst_call *call, int64_t output, int64_t at, const char *where);
 muster_status mst_gather_refuse(const mst_call *call, int64_t output, const char *where, int64_t total, int64_t ignored);
 

@@ -329,48 +329,70 @@ void mst_processes_plan(mst_call *call, const mst_call_rows *edges) {
 
 /* ---- what process 0 sends ---- */
 
+/* What this process sends of an input, as it was passed. */
+static muster_tensor source_of(const muster_function *function, int64_t input) {
+    muster_tensor source = function->plan.inputs[input];
+    source.data = function->plan.addresses[input];
+    source.byte_offset = 0;
+    return source;
+}
+
+static const muster_selection *selection_of(const muster_function *function, int64_t input) {
+    static const muster_selection all = {.kind = MUSTER_SELECT_ALL};
+    return function->inputs[input].mode == MUSTER_SCATTER ? &function->plan.batch : &all;
+}
+
+/* Is it sent from memory of the library? */
+static bool is_packed(const muster_function *function, int64_t input) {
+    return selection_of(function, input)->kind != MUSTER_SELECT_ALL || !mst_tensor_contiguous(function->plan.inputs[input]);
+}
+
+/* Sets the bytes that each process gets. Returns the rows of all. */
+static int64_t measure_rows(const muster_function *function, int64_t input) {
+    const mst_nodes *nodes = function->object.runtime->nodes;
+    const int64_t row_bytes = mst_row_bytes(function->plan.inputs[input]);
+    int64_t first = 0, count = 0, rows = 0;
+    for (int32_t p = 0; p < nodes->processes; p++) {
+        rows_of(&function->together, p, &first, &count);
+        function->processes->bytes[p] = count * row_bytes;
+        rows += count;
+    }
+    return rows;
+}
+
+muster_status mst_processes_reserve_inputs(muster_function *function, const char *where) {
+    if (function->object.runtime->nodes->process != 0) return MUSTER_OK;
+    for (int64_t i = 0; i < function->input_count; i++) {
+        const muster_tensor input = function->plan.inputs[i];
+        if (function->inputs[i].ways != MUSTER_SOURCE_MASTER || !is_packed(function, i)) continue;
+        const int64_t bytes =
+            function->inputs[i].mode == MUSTER_BROADCAST ? mst_tensor_bytes(input) : measure_rows(function, i) * mst_row_bytes(input);
+        MUSTER_TRY(mst_host_store_reserve(&function->processes->gathered, bytes > 0 ? bytes : 1, where));
+    }
+    return MUSTER_OK;
+}
+
 /* The rows of the call that process 0 gives to each process, one behind the other. */
 static muster_status send_rows(muster_function *function, const char *where, int64_t input) {
     mst_processes_state *processes = function->processes;
     mst_nodes *nodes = function->object.runtime->nodes;
-    const muster_tensor tensor = function->plan.inputs[input];
-    const int64_t row_bytes = mst_row_bytes(tensor);
-    int64_t first = 0, count = 0, rows = 0;
-    for (int32_t p = 0; p < nodes->processes; p++) {
-        rows_of(&function->together, p, &first, &count);
-        processes->bytes[p] = count * row_bytes;
-        rows += count;
-    }
+    const int64_t rows = measure_rows(function, input);
     void *buffer = function->plan.addresses[input];
-    if (nodes->process == 0) {
-        const muster_selection all = {.kind = MUSTER_SELECT_ALL};
-        const muster_selection *selection = function->inputs[input].mode == MUSTER_SCATTER ? &function->plan.batch : &all;
-        muster_tensor source = tensor;
-        source.data = buffer;
-        source.byte_offset = 0;
-        if (selection->kind != MUSTER_SELECT_ALL || !mst_tensor_contiguous(source)) {
-            MUSTER_TRY(mst_host_store_reserve(&processes->gathered, rows * row_bytes > 0 ? rows * row_bytes : 1, where));
-            buffer = processes->gathered.address;
-            mst_selection_pack(selection, source, 0, rows, buffer);
-        }
+    if (nodes->process == 0 && is_packed(function, input)) {
+        buffer = processes->gathered.address;
+        mst_selection_pack(selection_of(function, input), source_of(function, input), 0, rows, buffer);
     }
     return mst_nodes_scatter(nodes, where, 0, buffer, processes->bytes);
 }
 
 static muster_status send_whole(muster_function *function, const char *where, int64_t input) {
-    mst_processes_state *processes = function->processes;
     mst_nodes *nodes = function->object.runtime->nodes;
-    muster_tensor tensor = function->plan.inputs[input];
-    const int64_t bytes = mst_tensor_bytes(tensor);
     void *buffer = function->plan.addresses[input];
-    tensor.data = buffer;
-    tensor.byte_offset = 0;
-    if (nodes->process == 0 && !mst_tensor_contiguous(tensor)) {
-        MUSTER_TRY(mst_host_store_reserve(&processes->gathered, bytes > 0 ? bytes : 1, where));
-        buffer = processes->gathered.address;
-        mst_tensor_pack(buffer, tensor);
+    if (nodes->process == 0 && is_packed(function, input)) {
+        buffer = function->processes->gathered.address;
+        mst_tensor_pack(buffer, source_of(function, input));
     }
-    return mst_nodes_broadcast(nodes, where, 0, buffer, bytes);
+    return mst_nodes_broadcast(nodes, where, 0, buffer, mst_tensor_bytes(function->plan.inputs[input]));
 }
 
 muster_status mst_processes_send_inputs(muster_function *function, const char *where) {

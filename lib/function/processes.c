@@ -176,6 +176,7 @@ static bool is_master(const muster_function *function) { return function->object
 
 static muster_status plan_alone(muster_function *function, const mst_arguments *arguments) {
     MUSTER_TRY(mst_plan_make(function, arguments));
+    if (!arguments->single) MUSTER_TRY(mst_processes_reserve_inputs(function, arguments->where));
     if (arguments->single && !is_master(function)) return MUSTER_OK; /* the replica that is read is process 0's */
     return mst_call_check_variables(arguments->single ? &function->single : &function->together, arguments->where);
 }
@@ -236,30 +237,30 @@ static muster_status run_part(mst_call *call, const char *where, bool *began) {
     return mst_call_run_workers(call, where, began);
 }
 
-/* The deadlines of this call hold for its rounds, too. */
-static void set_deadlines(mst_nodes *nodes, const muster_call_options *options, int64_t kept[2]) {
-    kept[0] = nodes->warn_after_ns;
-    kept[1] = nodes->fail_after_ns;
-    if (options->warn_after_ns) nodes->warn_after_ns = options->warn_after_ns;
-    if (options->fail_after_ns) nodes->fail_after_ns = options->fail_after_ns;
-}
-
 static muster_status make_block(mst_call *call, const char *where) {
     if (mst_call_is_joint(call)) return mst_processes_make_block(call, where);
-    if (!is_master(call->function)) return MUSTER_OK;
-    MUSTER_TRY(mst_outputs_collect(call, where));
+    if (is_master(call->function)) MUSTER_TRY(mst_outputs_collect(call, where));
     return mst_processes_make_single_block(call, where);
 }
 
 static const char no_block[MST_ROUND_BYTES];
 
-/* *failed: what all processes have failed with. What fails later, while outputs are on their way,
- * fails in some of them. */
+/* What can fail in one process alone when the outputs travel, it tells behind them. before: the
+ * end round. */
+static muster_status end_late(mst_nodes *nodes, const mst_round *before, muster_status status) {
+    mst_round round = {.where = before->where, .signature = 2, .status = status, .rank = mst_nodes_first(nodes)};
+    memcpy(round.text, before->text, sizeof round.text);
+    return mst_nodes_end(nodes, &round);
+}
+
+/* *failed: what the call has failed with, apart from its outputs. The status is the same in all
+ * processes. */
 static muster_status end(mst_call *call, const mst_arguments *arguments, muster_status status, bool began, muster_status *failed) {
     muster_function *function = call->function;
     mst_nodes *nodes = function->object.runtime->nodes;
-    const bool joint = mst_call_is_joint(call), gives = joint || is_master(function);
+    const bool joint = mst_call_is_joint(call);
     mst_round round = {.where = arguments->where, .signature = 1, .rank = mst_nodes_first(nodes)};
+    mst_processes_set_deadlines(arguments, &round);
     if (joint) {
         round.absence = mst_call_absence;
         round.absence_context = call;
@@ -269,18 +270,18 @@ static muster_status end(mst_call *call, const mst_arguments *arguments, muster_
     if (status) mst_nodes_poison(nodes, status, round.rank);
     round.status = status;
     const int64_t bytes = joint ? mst_processes_block_bytes(call) : mst_processes_single_bytes(call);
-    if (bytes <= MST_ROUND_BYTES) {
-        round.payload = status || !gives ? no_block : function->processes->block.address;
-        round.payload_bytes = (int32_t)bytes;
-    }
+    round.payload = status ? no_block : function->processes->block.address;
+    if (bytes > 0) round.payload_bytes = (int32_t)sizeof(mst_block_head) + (int32_t)(bytes <= MST_BLOCK_BYTES ? bytes : 0);
     (void)name_function(function, false, 100, round.text);
     *failed = mst_nodes_end(nodes, &round);
     if (*failed) return *failed;
-    return joint ? mst_processes_collect(call, arguments->where, round.all, bytes)
-                 : mst_processes_collect_single(call, arguments->where, round.all, bytes);
+    const bool late = mst_processes_end_late(call, round.all, round.payload_bytes);
+    status = joint ? mst_processes_collect(call, arguments->where, round.all, bytes)
+                   : mst_processes_collect_single(call, arguments->where, round.all, bytes);
+    return late ? end_late(nodes, &round, status) : status;
 }
 
-static muster_status call_all(muster_function *function, const mst_arguments *arguments) {
+muster_status mst_processes_call(muster_function *function, const mst_arguments *arguments) {
     mst_call *call = arguments->single ? &function->single : &function->together;
     mst_arguments planned;
     bool began;
@@ -292,15 +293,5 @@ static muster_status call_all(muster_function *function, const mst_arguments *ar
     if (!function->ended) return status;
     if (status == failed) return function->ended(function->user, status);
     (void)function->ended(function->user, MUSTER_OK); /* only outputs have failed */
-    return status;
-}
-
-muster_status mst_processes_call(muster_function *function, const mst_arguments *arguments) {
-    mst_nodes *nodes = function->object.runtime->nodes;
-    int64_t kept[2];
-    set_deadlines(nodes, arguments->options, kept);
-    const muster_status status = call_all(function, arguments);
-    nodes->warn_after_ns = kept[0];
-    nodes->fail_after_ns = kept[1];
     return status;
 }

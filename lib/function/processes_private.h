@@ -20,6 +20,12 @@ typedef struct mst_block_slot {
     int64_t values;  /* -1: too large for the block */
 } mst_block_slot;
 
+/* In front of the block of each process; behind it, in the end round, where it fits. */
+typedef struct mst_block_head {
+    int64_t ends_late; /* something can still fail in this process when the data have travelled */
+} mst_block_head;
+enum { MST_BLOCK_BYTES = MST_ROUND_BYTES - (int32_t)sizeof(mst_block_head) };
+
 /* What a process says of its rows before a call for which not all processes know all. */
 typedef struct mst_own_rows {
     int64_t own_count;    /* rows of its own inputs or of its sliceable variables; -1: it has neither */
@@ -54,7 +60,8 @@ muster_status mst_processes_prepare(muster_function *function, const mst_argumen
 /* process_rows.c. Must the processes tell each other how many rows they have? */
 bool mst_processes_are_counted(const muster_function *function);
 uint64_t mst_processes_name_hash(const muster_function *function);
-/* The deadlines of the call hold for the rounds before its run, too. */
+/* The deadlines of the call hold for its rounds, too. Not for data behind them: the library's own
+ * copies count to the time in which they travel. */
 void mst_processes_set_deadlines(const mst_arguments *arguments, mst_round *round);
 /* The round in which they do; all return the same. Sets *planned to the arguments with which this
  * process plans: those of `arguments`, and tensors of the library for what only process 0 passes.
@@ -64,20 +71,26 @@ muster_status mst_processes_count(muster_function *function, const mst_arguments
  * else a plan says of all processes. */
 mst_call_rows mst_processes_rows(const mst_call *call, int64_t count);
 void mst_processes_plan(mst_call *call, const mst_call_rows *edges);
+/* Memory for the rows that process 0 sends, before all agree that they take part. */
+muster_status mst_processes_reserve_inputs(muster_function *function, const char *where);
 /* The rows of process 0's inputs go to the processes that compute them. */
 muster_status mst_processes_send_inputs(muster_function *function, const char *where);
 
-/* process_outputs.c. The size of a block, the same in all processes. */
+/* process_blocks.c. The size of a block without its head, the same in all processes; 0: there is
+ * nothing to collect. */
 int64_t mst_processes_block_bytes(const mst_call *call);
-/* Before the end round: makes this process's block. */
+/* Before the end round: makes this process's block, and takes the memory for what follows. */
 muster_status mst_processes_make_block(mst_call *call, const char *where);
-/* After it: `all` holds the blocks of all processes. Writes the outputs. */
-muster_status mst_processes_collect(mst_call *call, const char *where, const char *all, int64_t block_bytes);
+/* process_outputs.c. After it: `all` holds what all processes have brought, `payload_bytes` each.
+ * Can a process still fail alone? Then all make another end round when they have collected. */
+bool mst_processes_end_late(const mst_call *call, const void *all, int64_t payload_bytes);
+/* Writes the outputs. What fails in this process alone does not keep it from sending its data. */
+muster_status mst_processes_collect(mst_call *call, const char *where, const void *all, int64_t block_bytes);
 /* The same of a single call, which process 0 has made: its block is the outputs, one behind the
  * other. */
 int64_t mst_processes_single_bytes(const mst_call *call);
 muster_status mst_processes_make_single_block(mst_call *call, const char *where);
-muster_status mst_processes_collect_single(mst_call *call, const char *where, const char *all, int64_t block_bytes);
+muster_status mst_processes_collect_single(mst_call *call, const char *where, const void *all, int64_t block_bytes);
 
 /* plan.c. The rows of the sliceable variables for the shards of this process, and how many of these
  * have any. */

@@ -131,11 +131,30 @@ static void test_a_lost_process_costs_the_slabs(void **state) {
     assert_true(mst_slabs_leaked() - before >= 2 * SLAB);
 }
 
+/* Process 1 is silent for longer than the deadline, as one that packs much data is, and comes. */
+static void come_late(nodes_test *test, mst_nodes *nodes, int32_t process) {
+    char byte = process == 1 ? 7 : 0;
+    nodes->fail_after_ns = 1000000000;
+    pthread_barrier_wait(&test->barrier);
+    if (process == 1) nodes_sleep(1700000000);
+    const muster_status status = mst_nodes_broadcast(nodes, "here", 1, &byte, 1);
+    check(test, process, status, byte == 7);
+}
+
+static void test_a_process_that_packs_is_not_lost(void **state) {
+    (void)state;
+    static nodes_test test;
+    test = (nodes_test){.launch_options = {.processes = 3}, .body = come_late, .on_lost = MST_LOST_ERROR};
+    nodes_run(&test);
+    nodes_expect(&test, 0, 2, 0, MUSTER_OK, "");
+}
+
 int main(void) {
     setenv("MUSTER_WIRE_MEMORY", "262144", 1);
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_data_comes_whole_through_small_slabs),
         cmocka_unit_test(test_a_lost_process_costs_the_slabs),
+        cmocka_unit_test(test_a_process_that_packs_is_not_lost),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
