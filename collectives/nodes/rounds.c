@@ -149,6 +149,7 @@ static muster_status arrive_to_begin(mst_nodes *nodes, const mst_round *round, m
  * made its data ready, or has no memory for that. */
 static muster_status renew_data(mst_nodes *nodes, const mst_round *round, mst_nodes_wait *wait) {
     mst_round again = *round;
+    nodes->rounds->begun = false;
     again.status = mst_nodes_data_renew(nodes, round->where, nodes->rounds->arrival.header.number.most);
     again.rank = -1;
     return arrive_to_begin(nodes, &again, wait);
