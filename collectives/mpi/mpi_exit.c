@@ -2,9 +2,11 @@
  * only after all processes have come to their exit: MPI_Finalize waits for the others, and a
  * process that waits there for one which has failed hangs the launch, often with its launcher.
  *
- *   all runtimes were closed          waits for the others, finalises
+ *   all runtimes were closed          waits for the others, which may work on, and finalises
  *   a runtime is open, all exit       the same: nobody waits for this process
  *   a runtime is open, others do not  after a grace: says so, and aborts the launch
+ *   the same, but this process has failed, and others did not close with it
+ *                                     as with an open runtime
  *   other processes are lost          leaves without finalising
  *   MPI_Finalize does not return      says so, and leaves: MPICH before 4.2 over UCX waits for a
  *                                     process that is past its own waits, and makes no progress
@@ -33,6 +35,7 @@ static struct {
     const muster_wire_table *table;
     bool ours;        /* Muster has initialised MPI */
     bool lost;        /* other processes are gone */
+    bool kept;        /* a runtime was closed while other processes worked on */
     pid_t process;    /* 0: not registered yet */
     muster_wire *all; /* all processes, where MPI is ours */
     mst_wire *wires[EXIT_WIRES];
@@ -79,10 +82,11 @@ static bool exit_barrier(muster_wire *wire, int64_t deadline_ns) {
 }
 
 /* A process that has closed its runtimes waits without end: another one may work for hours after
- * that. Where one is killed, the launcher ends the others. The option
+ * that. Where one is killed, the launcher ends the others. Where this one has failed and others did
+ * not close with it, they may wait without end for what it will not do any more. The option
  * exit_after_ns sets an end, or MUSTER_EXIT_AFTER. */
-static bool exit_wait(muster_wire *wire) {
-    int64_t after = at_exit.count ? exit_grace_ns : -1;
+static bool exit_wait(muster_wire *wire, int status) {
+    int64_t after = at_exit.count || (at_exit.kept && status) ? exit_grace_ns : -1;
     if (at_exit.after_ns)
         after = at_exit.after_ns;
     else
@@ -159,13 +163,13 @@ static void exit_run(int status, void *unused) {
     if (table->state(&initialised, &finalised, &threads) != MUSTER_WIRE_OK || !initialised || finalised) return;
     if (at_exit.lost) { /* MPI_Finalize would wait for them */
         char name[MST_PROCESS_TEXT];
-        fprintf(stderr, "muster: %s exits without MPI_Finalize, which would wait for processes that are lost or were not closed with it\n",
+        fprintf(stderr, "muster: %s exits without MPI_Finalize, which would wait for processes that are lost or did not open with it\n",
                 exit_name(name));
         return;
     }
     muster_wire *wire = at_exit.all ? at_exit.all : at_exit.count ? at_exit.wires[0]->state : NULL;
     if (!wire) return; /* the program's own MPI, and all is closed */
-    if (!exit_wait(wire)) exit_abort(status);
+    if (!exit_wait(wire, status)) exit_abort(status);
     if (!at_exit.ours) return;
     exit_begin_watch(table, wire, status);
     if (!at_exit.count) table->close(at_exit.all);
@@ -214,10 +218,11 @@ muster_status mpi_exit_add(mst_wire *wire, int64_t after_ns) {
     return status;
 }
 
-void mpi_exit_remove(mst_wire *wire, bool lost) {
+void mpi_exit_remove(mst_wire *wire, mst_wire_end end) {
     pthread_mutex_lock(&at_exit.lock);
     for (int32_t i = 0; i < at_exit.count; i++)
         if (at_exit.wires[i] == wire) at_exit.wires[i--] = at_exit.wires[--at_exit.count];
-    at_exit.lost |= lost;
+    at_exit.lost |= end == MST_WIRE_LOST;
+    at_exit.kept |= end == MST_WIRE_KEEP;
     pthread_mutex_unlock(&at_exit.lock);
 }

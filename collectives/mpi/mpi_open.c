@@ -115,9 +115,9 @@ static muster_status open_choose(const char *path, const mst_nodes_options *opti
 
 /* ---- a communicator ---- */
 
-static void open_close(mst_wire *wire, bool bounded) {
-    mpi_exit_remove(wire, bounded);
-    if (!bounded && !wire->stale) wire->table->close(wire->state);
+static void open_close(mst_wire *wire, mst_wire_end end) {
+    mpi_exit_remove(wire, end);
+    if (end == MST_WIRE_FREE && !wire->stale) wire->table->close(wire->state);
     pthread_mutex_destroy(&wire->lock);
     mst_free(wire);
 }

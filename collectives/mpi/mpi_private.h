@@ -42,9 +42,9 @@ muster_status mpi_shim_find(const char *asked, mpi_shim *shim);
  * barrier. */
 muster_status mpi_exit_begin(const muster_wire_table *table, muster_wire *all);
 /* A wire of more than one process is open, until it is removed. after_ns: exit_after_ns of
- * muster_runtime_options. lost: other processes are gone. */
+ * muster_runtime_options. */
 muster_status mpi_exit_add(mst_wire *wire, int64_t after_ns);
-void mpi_exit_remove(mst_wire *wire, bool lost);
+void mpi_exit_remove(mst_wire *wire, mst_wire_end end);
 
 /* ---- mpi_init.c ---- */
 

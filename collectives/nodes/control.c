@@ -3,6 +3,8 @@
  * all. */
 #include "control_private.h"
 
+#include "memory_impl.h"
+
 #include <stdio.h>
 #include <string.h>
 
@@ -106,28 +108,40 @@ void mst_control_add(mst_control *c, mst_control_lane *lane) {
     c->lanes = lane;
 }
 
-static void remember(mst_control *c, const mst_control_lane *lane) {
-    if (lane->epoch < c->left_epoch) return; /* not entered in the newest call */
-    if (lane->epoch > c->left_epoch) c->left_count = 0;
-    c->left_epoch = lane->epoch;
-    if (c->left_count < MST_CONTROL_LEFT) c->left[c->left_count] = (struct mst_control_left){lane->lane, lane->arrival};
-    c->left_count += c->left_count <= MST_CONTROL_LEFT;
+/* Nobody asks any more about calls before `epoch`. */
+static void forget(mst_control *c, uint64_t epoch) {
+    while (c->left && c->left->epoch < epoch) {
+        mst_control_lane *lane = c->left;
+        c->left = lane->next;
+        mst_free(lane);
+    }
 }
 
+/* All that are kept are of the same call. */
 void mst_control_remove(mst_control *c, mst_control_lane *lane) {
     mst_control_lane **at = &c->lanes;
-    while (*at && *at != lane) at = &(*at)->next;
-    if (!*at) return;
+    if (!lane) return;
+    while (*at != lane) at = &(*at)->next;
     *at = lane->next;
-    remember(c, lane);
+    forget(c, lane->epoch);
+    if (c->left && c->left->epoch > lane->epoch) {
+        mst_free(lane);
+        return;
+    }
+    lane->next = c->left;
+    c->left = lane;
 }
 
-bool mst_control_has_left(const mst_control *c, int32_t lane, uint64_t epoch, uint64_t arrival) {
-    if (c->left_epoch != epoch) return false;
-    bool entered = c->left_count > MST_CONTROL_LEFT;
-    for (int32_t i = 0; i < c->left_count && i < MST_CONTROL_LEFT; i++)
-        entered = entered || (c->left[i].lane == lane && c->left[i].arrival >= arrival);
-    return entered;
+/* A lane may have had other communicators before, in this call, too. */
+static mst_control_lane *communicator_of(mst_control_lane *lane, const mst_control_message *question) {
+    while (lane && (lane->lane != question->lane || lane->birth != question->wanted.birth)) lane = lane->next;
+    return lane;
+}
+
+bool mst_control_has_entered(const mst_control *c, const mst_control_message *question) {
+    const mst_control_lane *lane = communicator_of(c->lanes, question);
+    if (!lane) lane = communicator_of(c->left, question);
+    return lane && lane->epoch == question->epoch && lane->arrival >= question->wanted.arrival;
 }
 
 bool mst_control_ask(mst_control *c, mst_control_question *question, const mst_control_message *what, int32_t process) {
@@ -154,14 +168,9 @@ static int32_t returned_rank(const mst_control *c, const mst_control_message *qu
     for (const mst_control_waiter *waiter = c->waiters; waiter; waiter = waiter->next)
         if (waiter->epoch == question->epoch && (waiter->worker || waiter->ended)) known = waiter;
     if (!known || mst_control_is_poisoned(c, MST_CONTROL_FAILED, question->epoch)) return MST_CONTROL_NO_RANK;
-    const uint64_t arrival = question->wanted.arrival;
-    if (arrival > 0 && mst_control_has_left(c, question->lane, question->epoch, arrival)) return MST_CONTROL_NO_RANK;
-    for (mst_control_lane *lane = c->lanes; lane; lane = lane->next) {
-        if (lane->lane != question->lane) continue;
-        const bool entered = lane->epoch == question->epoch && lane->arrival >= arrival;
-        if (arrival > 0 && entered) return MST_CONTROL_NO_RANK;
-        return lane->returned(lane, known, &question->wanted, text);
-    }
+    if (question->wanted.arrival > 0 && mst_control_has_entered(c, question)) return MST_CONTROL_NO_RANK;
+    mst_control_lane *lane = communicator_of(c->lanes, question);
+    if (lane) return lane->returned(lane, known, &question->wanted, text);
     return known->ended ? MST_CONTROL_ALL_RANKS : MST_CONTROL_NO_RANK;
 }
 
@@ -223,6 +232,7 @@ static mst_progress post(mst_control *c) {
 
 mst_progress mst_control_progress(mst_control *c, uint64_t current) {
     c->current = current;
+    forget(c, current);
     for (int32_t type = 0; type < MST_CONTROL_POISON_KINDS; type++) {
         const mst_progress progress = c->to_flood[type] ? flood(c, type) : MST_PROGRESS_DONE;
         if (progress > MST_PROGRESS_DONE) return progress;
@@ -262,6 +272,7 @@ bool mst_control_is_sending(mst_control *c) {
 }
 
 bool mst_control_close(mst_control *c) {
+    forget(c, UINT64_MAX);
     const bool stays = c->receive != 0 && c->wire->table->cancel(c->wire->state, &c->receive) != MUSTER_WIRE_OK;
     return mst_control_is_sending(c) || stays;
 }

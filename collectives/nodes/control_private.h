@@ -25,6 +25,7 @@ typedef enum mst_control_type {
 
 /* What a process waits for on a lane. Ranks are those of the communicator. */
 typedef struct mst_control_wanted {
+    uint64_t birth;     /* of the communicator, below */
     uint64_t arrival;   /* the number of an arrival, which all members enter; 0: a message between these ranks: */
     int32_t rank, peer; /* rank waits for peer */
     int64_t tag;
@@ -45,8 +46,8 @@ typedef struct mst_control_message {
     mst_control_wanted wanted;   /* of RETURNED */
     char text[MST_MESSAGE_SIZE]; /* poison: the message. answer: in what it waits; why the rank has run nothing, or "" */
 } mst_control_message;
-enum { MST_CONTROL_MAGIC = 0x4d535434 };
-/* ALL_RANKS: the process has ended its part of the call, and has no communicator on that lane. */
+enum { MST_CONTROL_MAGIC = 0x4d535435 };
+/* ALL_RANKS: the process has ended its part of the call, and has that communicator no more. */
 enum { MST_CONTROL_NO_RANK = -1, MST_CONTROL_ALL_RANKS = -2 };
 
 /* A question that is open, and its answer. */
@@ -56,11 +57,12 @@ typedef struct mst_control_question {
     mst_control_message answer;
 } mst_control_question;
 
-/* A communicator of this process, for the questions of others. The owner sets lane, returned and
- * owner. */
+/* A communicator of this process, for the questions of others. The owner sets lane, birth, returned
+ * and owner. */
 typedef struct mst_control_lane {
     struct mst_control_lane *next;
     int32_t lane;
+    uint64_t birth;          /* tells it from all others that have had the lane; the same in all its processes */
     uint64_t epoch, arrival; /* the newest arrival that this process has entered: of the call `epoch` its number */
     /* A rank of this process that has returned from its task without failure, and will not do what
      * is wanted; else MST_CONTROL_NO_RANK. `waiter`: one of this process in the call of the
@@ -90,21 +92,13 @@ typedef struct mst_control_waiter {
     mst_control_question late, returned; /* of late.c and returned.c */
 } mst_control_waiter;
 
-/* How many communicators that were released in a call are remembered. */
-enum { MST_CONTROL_LEFT = 16 };
-
 typedef struct mst_control {
     mst_wire *wire;
     mst_control_waiter *waiters;
     mst_control_lane *lanes;
-    /* What this process has entered on lanes that it has left in the call left_epoch: others may
-     * still be on their way through it. */
-    struct mst_control_left {
-        int32_t lane;
-        uint64_t arrival;
-    } left[MST_CONTROL_LEFT];
-    uint64_t left_epoch;
-    int32_t left_count; /* more than MST_CONTROL_LEFT: some are forgotten */
+    /* Communicators that this process has released in the newest call in which it has entered
+     * something on one of them: others may still be on their way through that. */
+    mst_control_lane *left;
     /* A message from any process; while it cannot be answered for lack of a slot it stays. */
     muster_wire_request receive;
     bool there;
@@ -147,13 +141,13 @@ int32_t mst_control_held_by(const mst_control *control, int32_t process);
 /* The waiter is there from `enter` to `leave`; what it has asked before is forgotten. */
 void mst_control_enter(mst_control *control, mst_control_waiter *waiter);
 void mst_control_leave(mst_control *control, mst_control_waiter *waiter);
-/* The lane is there until `remove`, which accepts one that is not. What was entered on it is
- * remembered. */
+/* The communicator is there until `remove`, which accepts NULL. Its memory, of mst_alloc, is freed
+ * by `control` after that, when the call has ended in which something was entered last. */
 void mst_control_add(mst_control *control, mst_control_lane *lane);
 void mst_control_remove(mst_control *control, mst_control_lane *lane);
-/* Has this process entered that arrival of the call `epoch` on a lane that it has left since? Also
- * true where it may have: it has left more lanes than it remembers. */
-bool mst_control_has_left(const mst_control *control, int32_t lane, uint64_t epoch, uint64_t arrival);
+/* Has this process entered the arrival of the question, on the communicator of the question? It may
+ * have released that since. */
+bool mst_control_has_entered(const mst_control *control, const mst_control_message *question);
 /* Is anything on its way from here? */
 bool mst_control_is_sending(mst_control *control);
 /* Ends the receive. Returns whether the wire may still read or write *control. */

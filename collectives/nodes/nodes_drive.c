@@ -30,7 +30,7 @@ muster_status mst_nodes_drive_call(mst_nodes_state *state, muster_worker *worker
     wait.context = driven->ends ? driven->context : worker;
     wait.wants = driven->wants;
     wait.waiter.worker = worker;
-    wait.waiter.enters = driven->arrival ? &state->lane : NULL;
+    wait.waiter.enters = driven->arrival ? state->lane : NULL;
     wait.waiter.arrival = driven->arrival;
     mst_worker_waits_elsewhere(worker, true);
     const muster_status status = mst_nodes_wait_run(state->span->nodes, &wait, driven->machine);

@@ -118,8 +118,11 @@ static int32_t exchange_wanted(void *context, mst_control_wanted *wanted) {
     }
     if (!e->wanted) return -1;
     const mst_request *request = e->wanted->request;
-    *wanted =
-        (mst_control_wanted){.rank = call->rank, .peer = request->root, .tag = request->tag, .sends = request->collective == MST_SEND};
+    *wanted = (mst_control_wanted){.birth = mst_nodes_of(e->communicator)->lane->birth,
+                                   .rank = call->rank,
+                                   .peer = request->root,
+                                   .tag = request->tag,
+                                   .sends = request->collective == MST_SEND};
     return span->numbers[span->process_of[request->root]];
 }
 

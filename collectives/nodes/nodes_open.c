@@ -102,7 +102,7 @@ static muster_status find_hosts(mst_nodes *nodes, const mst_nodes_options *optio
 
 /* ---- opening ---- */
 
-static void free_nodes(mst_nodes *nodes, bool bounded) {
+static void free_nodes(mst_nodes *nodes, mst_wire_end end) {
     mst_wire *wire = nodes->wire;
     mst_rounds *rounds = nodes->rounds;
     mst_nodes_data_close(nodes);
@@ -116,7 +116,7 @@ static void free_nodes(mst_nodes *nodes, bool bounded) {
         else
             mst_free(rounds);
     }
-    wire->close(wire, bounded);
+    wire->close(wire, end);
     mst_free(nodes->first);
     mst_free(nodes->host_of);
     mst_free(nodes->host_names);
@@ -161,12 +161,12 @@ muster_status mst_nodes_open(const mst_nodes_options *options, mst_nodes **nodes
     }
     if (!wire) return MUSTER_OK;
     if (wire->processes == 1) {
-        wire->close(wire, false);
+        wire->close(wire, MST_WIRE_FREE);
         return MUSTER_OK;
     }
     mst_nodes *opened = mst_alloc(sizeof *opened);
     if (!opened) {
-        wire->close(wire, true);
+        wire->close(wire, MST_WIRE_LOST);
         return mst_out_of_memory("the processes of the launch", sizeof *opened);
     }
     opened->wire = wire;
@@ -176,18 +176,19 @@ muster_status mst_nodes_open(const mst_nodes_options *options, mst_nodes **nodes
     else if (opened->rounds && opened->rounds->refused)
         mst_nodes_close(opened); /* as all processes do */
     else
-        free_nodes(opened, true);
+        free_nodes(opened, MST_WIRE_LOST);
     return status;
 }
 
 /* ---- closing ---- */
 
-/* Tells the others. true: all close now, or refuse the calls that they make instead, so that
- * nothing is in flight. */
-static bool agree_to_close(mst_nodes *nodes) {
+/* Tells the others. FREE: all close now, or refuse the calls that they make instead, so that
+ * nothing is in flight. KEEP: another process works on for longer than this one waits. But where
+ * the opening has failed, and not in all processes together, nobody has work that is waited for. */
+static mst_wire_end agree_to_close(mst_nodes *nodes) {
     mst_rounds *rounds = nodes->rounds;
-    if (atomic_load(&nodes->lost)) return false;
-    if (rounds->closed >= 0) return true;
+    if (atomic_load(&nodes->lost)) return MST_WIRE_LOST;
+    if (rounds->closed >= 0) return MST_WIRE_FREE;
     pthread_mutex_lock(&nodes->wire->lock);
     rounds->epoch++;
     pthread_mutex_unlock(&nodes->wire->lock);
@@ -200,7 +201,10 @@ static bool agree_to_close(mst_nodes *nodes) {
     mst_arrival_input input = {.kind = MST_ROUND_CLOSE, .rank = -1};
     const muster_status status = mst_rounds_arrive(nodes, &input, &wait);
     if (status == MUSTER_TIMEOUT && rounds->log) rounds->log(rounds->log_user, MUSTER_LOG_WARNING, muster_last_error());
-    return status == MUSTER_OK;
+    if (status == MUSTER_OK) return MST_WIRE_FREE;
+    if (!nodes->first || atomic_load(&nodes->lost)) return MST_WIRE_LOST;
+    if (status == MUSTER_TIMEOUT) mst_rounds_leave(nodes);
+    return status == MUSTER_TIMEOUT || status == MUSTER_BAD_STATE ? MST_WIRE_KEEP : MST_WIRE_LOST;
 }
 
 /* Poison and answers that are still leaving, or could not leave yet. */
@@ -220,9 +224,9 @@ void mst_nodes_close(mst_nodes *nodes) {
     if (!nodes) return;
     char message[MST_MESSAGE_SIZE];
     mst_error_save(message);
-    const bool all = agree_to_close(nodes);
+    const mst_wire_end end = agree_to_close(nodes);
     drain(nodes);
     mst_nodes_linger(nodes);
-    free_nodes(nodes, !all);
+    free_nodes(nodes, end);
     mst_error_restore(MUSTER_OK, message);
 }

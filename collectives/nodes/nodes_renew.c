@@ -8,8 +8,8 @@ static const char where[] = "a communicator after a transfer that was given up";
 
 /* The first lane that is free in all of these processes; -1: none. */
 static int32_t free_lane(const mst_rank_span *span, const uint64_t (*used)[MST_NODES_LANE_WORDS]) {
-    for (int32_t i = 0; i < MST_WIRE_LANES - 2; i++) {
-        const int32_t lane = 2 + (i + 61 * span->lane) % (MST_WIRE_LANES - 2);
+    for (int32_t i = 0; i < MST_NODES_PART_LANES; i++) {
+        const int32_t lane = 2 + (i + 61 * span->lane) % MST_NODES_PART_LANES;
         bool is_free = true;
         for (int32_t p = 0; p < span->processes && is_free; p++) is_free = !(used[p][lane / 64] >> lane % 64 & 1);
         if (is_free) return lane;
@@ -52,7 +52,7 @@ static muster_status take_lane(mst_nodes_state *state, muster_worker *worker, bo
     mst_nodes_lanes_copy(lanes, mine);
     MUSTER_TRY(mst_nodes_gather_all(state, worker, where, mine, sizeof mine, state->gathered_lanes.at));
     const int32_t lane = free_lane(span, (const uint64_t(*)[MST_NODES_LANE_WORDS])state->gathered_lanes.at);
-    if (lane < 0) return mst_error(MUSTER_OUT_OF_RANGE, "%s: all %d lanes between processes are in use", where, MST_WIRE_LANES);
+    if (lane < 0) return mst_error(MUSTER_OUT_OF_RANGE, "%s: all %d lanes between processes are in use", where, MST_NODES_PART_LANES);
     const bool here = mst_nodes_lanes_take(lanes, lane); /* false: a split of this process has been faster */
     const uint64_t word = here;
     const muster_status status = mst_nodes_gather_all(state, worker, where, &word, sizeof word, state->gathered_lanes.at);

@@ -4,6 +4,9 @@
 
 #include "nodes_mail_private.h"
 #include "nodes_transport_private.h"
+
+#include "hash_impl.h"
+#include "memory_impl.h"
 #include "team_impl.h"
 
 #include <stdio.h>
@@ -42,18 +45,36 @@ static int32_t lane_returned(mst_control_lane *lane, const mst_control_waiter *w
     return MST_CONTROL_NO_RANK;
 }
 
-void mst_nodes_returned_open(mst_nodes_state *state) {
+/* The parts of one split have different lanes. So all that have a lane, one after the other, differ
+ * here: each split has a call and a number of arrivals of its own in its parent, which is told from
+ * others on its own lane in the same way. */
+static uint64_t birth_of(const mst_nodes_state *state, const muster_communicator *parent) {
+    const mst_nodes_state *from = parent ? mst_nodes_of(parent) : NULL;
+    if (!from) return 0;
+    uint64_t hash = mst_hash_number(MST_HASH_START, (int64_t)from->lane->birth);
+    hash = mst_hash_number(hash, from->channel.lane);
+    hash = mst_hash_number(hash, (int64_t)from->epoch);
+    hash = mst_hash_number(hash, (int64_t)from->arrivals);
+    return mst_hash_number(hash, state->channel.lane);
+}
+
+muster_status mst_nodes_returned_open(mst_nodes_state *state, const char *where, const muster_communicator *parent) {
     mst_wire *wire = state->channel.wire;
-    state->lane = (mst_control_lane){.lane = state->channel.lane, .returned = lane_returned, .owner = state};
+    mst_control_lane *lane = mst_alloc(sizeof *lane);
+    if (!lane) return mst_out_of_memory(where, sizeof *lane);
+    *lane = (mst_control_lane){.lane = state->channel.lane, .birth = birth_of(state, parent), .returned = lane_returned, .owner = state};
+    state->lane = lane;
     pthread_mutex_lock(&wire->lock);
-    mst_control_add(&state->span->nodes->rounds->control, &state->lane);
+    mst_control_add(&state->span->nodes->rounds->control, lane);
     pthread_mutex_unlock(&wire->lock);
+    return MUSTER_OK;
 }
 
 void mst_nodes_returned_close(mst_nodes_state *state) {
     mst_wire *wire = state->channel.wire;
     pthread_mutex_lock(&wire->lock);
-    mst_control_remove(&state->span->nodes->rounds->control, &state->lane);
+    mst_control_remove(&state->span->nodes->rounds->control, state->lane);
+    state->lane = NULL;
     pthread_mutex_unlock(&wire->lock);
 }
 
@@ -83,7 +104,7 @@ muster_status mst_nodes_refuse_returned(const mst_nodes_state *state, const char
 int32_t mst_nodes_arrival_wanted(void *context, mst_control_wanted *wanted) {
     const mst_nodes_waiting *waiting = context;
     const mst_machine *machine = &waiting->state->arrival.machine;
-    *wanted = (mst_control_wanted){.arrival = waiting->state->arrivals};
+    *wanted = (mst_control_wanted){.birth = waiting->state->lane->birth, .arrival = waiting->state->arrivals};
     return machine->waits_for(machine);
 }
 
@@ -101,7 +122,7 @@ muster_status mst_nodes_arrival_refuse(void *context, int32_t process, const mst
     const mst_rank_span *span = waiting->state->span;
     const int32_t member = mst_communicator_rank(waiting->state->communicator, waiting->worker);
     const mst_control_wanted wanted = {.arrival = 1, .rank = span->ranks[member]};
-    /* A process that has released the communicator may know another one by its lane. */
+    /* Else the process has released the communicator, and does not know its ranks any more. */
     const bool known = answer->rank >= 0 && answer->rank < span->size && span->numbers[span->process_of[answer->rank]] == process;
     waiting->state->returned = true;
     return mst_nodes_refuse_returned(waiting->state, waiting->what, &wanted, known ? answer->rank : first_rank_of(span, process),

@@ -61,8 +61,8 @@ static int64_t next_color(const mst_rank_span *span, const mst_view *view, int64
 /* The first lane that is free in all processes of the part; takes it in `used`. -1: none. Splits of
  * different communicators that run at the same time begin to look at different lanes. */
 static int32_t choose_lane(const mst_rank_span *span, const mst_view *view, int32_t color, uint64_t (*used)[MST_NODES_LANE_WORDS]) {
-    for (int32_t i = 0; i < MST_WIRE_LANES - 2; i++) {
-        const int32_t lane = 2 + (i + 61 * span->lane) % (MST_WIRE_LANES - 2);
+    for (int32_t i = 0; i < MST_NODES_PART_LANES; i++) {
+        const int32_t lane = 2 + (i + 61 * span->lane) % MST_NODES_PART_LANES;
         const uint64_t bit = (uint64_t)1 << lane % 64;
         bool is_free = true;
         for (int32_t p = 0; p < span->processes && is_free; p++) is_free = !has_color(span, view, p, color) || !(used[p][lane / 64] & bit);
@@ -111,7 +111,7 @@ static muster_status find_lanes(mst_nodes_state *state, const mst_batch *batch, 
         if (lane < 0)
             return mst_error(MUSTER_OUT_OF_RANGE,
                              "%s: expected at most %d communicators over several processes in each of them, received more", where,
-                             MST_WIRE_LANES - 2);
+                             MST_NODES_PART_LANES);
         set_lane(state, view, color, lane);
         if (!has_color(span, view, span->here, color) || mst_nodes_lanes_take(lanes, lane)) continue;
         set_lane(state, view, color, -1); /* another split of this process has been faster */

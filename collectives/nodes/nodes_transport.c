@@ -67,13 +67,13 @@ static void state_free(mst_nodes_state *state) {
 
 /* A member that fails before it enters its first collective would else never take what the others
  * have sent to it by then, and close with it on the way. */
-static muster_status listen_to_others(mst_nodes_state *state, const char *where) {
+static muster_status listen_to_others(mst_nodes_state *state, const char *where, const muster_communicator *parent) {
     mst_wire *wire = state->channel.wire;
     pthread_mutex_lock(&wire->lock);
     const mst_progress progress = mst_arrival_listen(&state->arrival);
     pthread_mutex_unlock(&wire->lock);
     if (progress == MST_PROGRESS_DONE) {
-        mst_nodes_returned_open(state);
+        MUSTER_TRY(mst_nodes_returned_open(state, where, parent));
         if (state->span->lane == MST_SPAN_WORLD_LANE)
             mst_pool_set_elsewhere(state->communicator->pool, mst_nodes_call_failed, state->span->nodes);
         return MUSTER_OK;
@@ -90,7 +90,6 @@ static int32_t payload_bytes(const mst_rank_span *span) {
 
 static muster_status nodes_create(const char *where, muster_communicator *communicator, const muster_communicator *parent) {
     mst_rank_span *span = communicator->span;
-    (void)parent;
     mst_nodes_state *state = mst_alloc(sizeof *state);
     if (!state) return mst_out_of_memory(where, sizeof *state);
     state->span = span;
@@ -111,7 +110,7 @@ static muster_status nodes_create(const char *where, muster_communicator *commun
     if (!mst_nodes_lanes_of(communicator))
         MUSTER_TRY(mst_nodes_lanes_open(where, (mst_nodes_lanes **)&communicator->world->open[MST_TRANSPORT_nodes]));
     MUSTER_TRY(mst_nodes_staging_create(where, communicator));
-    return listen_to_others(state, where);
+    return listen_to_others(state, where, parent);
 }
 
 /* Closing the world ends the table of lanes before the communicators. A communicator that was not

@@ -8,6 +8,7 @@
 #include "arrive_private.h"
 #include "control_private.h"
 #include "core/rendezvous_private.h"
+#include "nodes_data_private.h"
 #include "nodes_impl.h"
 #include "schedule_private.h"
 #include "slices_private.h"
@@ -81,7 +82,7 @@ typedef struct mst_nodes_state {
     mst_channel channel, moves; /* moves: on a lane of its own after one was given up */
     mst_arrival arrival;
     uint64_t epoch, arrivals; /* those begun on the lane in this epoch */
-    mst_control_lane lane;    /* for processes that ask what this one has entered */
+    mst_control_lane *lane;   /* for processes that ask what this one has entered; NULL: not open yet */
     bool returned;            /* the last arrival ended because a rank of another process has returned */
     mst_nodes_buffer buffers[MST_NODES_BUFFERS];
     void *block; /* of the buffers; NULL: not allocated yet */
@@ -163,8 +164,9 @@ typedef struct mst_nodes_driven {
 } mst_nodes_driven;
 muster_status mst_nodes_drive_call(mst_nodes_state *state, muster_worker *worker, mst_nodes_driven *driven);
 
-/* nodes_returned.c. From `open` to `close` other processes get answers about this communicator. */
-void mst_nodes_returned_open(mst_nodes_state *state);
+/* nodes_returned.c. From `open` to `close` other processes get answers about this communicator.
+ * parent: as in mst_transport.create. */
+muster_status mst_nodes_returned_open(mst_nodes_state *state, const char *where, const muster_communicator *parent);
 void mst_nodes_returned_close(mst_nodes_state *state);
 /* What an arrival wants: that all processes enter it. mst_nodes_waiting: its context. */
 typedef struct mst_nodes_waiting {
@@ -194,7 +196,7 @@ muster_status mst_nodes_split_run(mst_nodes_state *state, const mst_batch *batch
 
 /* The lanes of the wire that are in use in this process: of all communicators of a world. Threads:
  * any. */
-enum { MST_NODES_LANE_WORDS = MST_WIRE_LANES / 64 };
+enum { MST_NODES_LANE_WORDS = MST_WIRE_LANES / 64, MST_NODES_PART_LANES = MST_WIRE_LANES - 2 - MST_NODES_DATA_LANES };
 typedef struct mst_nodes_lanes {
     pthread_mutex_t lock;
     uint64_t used[MST_NODES_LANE_WORDS]; /* a bit each */

@@ -85,18 +85,24 @@ static muster_status differing(mst_nodes *nodes, const mst_round *round, const m
                      sentences[1], sentences[0], low_name);
 }
 
-static muster_status closed(const mst_nodes *nodes, const char *where) {
+static muster_status closed(const mst_nodes *nodes, const char *where, int32_t process) {
     char name[MST_PROCESS_TEXT];
     return mst_error(MUSTER_BAD_STATE, "%s: %s has closed its runtime, without which there are no calls", where,
-                     mst_nodes_process_text(nodes, nodes->rounds->closed, name));
+                     mst_nodes_process_text(nodes, process, name));
 }
+
+/* An arrival of the close has shown it, or another process that did not wait for it any longer. */
+static muster_status is_closed(mst_nodes *nodes, const char *where, int32_t process) {
+    nodes->rounds->closed = process;
+    return closed(nodes, where, process);
+}
+
+void mst_rounds_leave(mst_nodes *nodes) { mst_rounds_give_up(nodes, closed(nodes, "muster_runtime_close", nodes->process)); }
 
 static muster_status verdict(mst_nodes *nodes, const mst_round *round, const mst_nodes_wait *wait) {
     const mst_arrival_header *header = &nodes->rounds->arrival.header;
-    if (header->kind.least != header->kind.most && header->kind.most == MST_ROUND_CLOSE) {
-        nodes->rounds->closed = header->kind.most_at;
-        return closed(nodes, round->where);
-    }
+    if (header->kind.least != header->kind.most && header->kind.most == MST_ROUND_CLOSE)
+        return is_closed(nodes, round->where, header->kind.most_at);
     if (header->kind.least != header->kind.most)
         return mst_error(MUSTER_INTERNAL, "%s: rounds %d and %d in processes %d and %d", round->where, (int)header->kind.least,
                          (int)header->kind.most, (int)header->kind.least_at, (int)header->kind.most_at);
@@ -118,7 +124,7 @@ static mst_nodes_wait wait_of(const mst_nodes *nodes, const mst_round *round, co
 
 static muster_status refused_before(const mst_nodes *nodes, const mst_round *round) {
     if (atomic_load(&nodes->lost)) return mst_nodes_lost_before(nodes, round->where);
-    if (nodes->rounds->closed >= 0) return closed(nodes, round->where);
+    if (nodes->rounds->closed >= 0) return closed(nodes, round->where, nodes->rounds->closed);
     if (round->payload_bytes < 0 || round->payload_bytes > MST_ROUND_BYTES)
         return mst_error(MUSTER_INTERNAL, "%s: a round of %d bytes", round->where, (int)round->payload_bytes);
     return MUSTER_OK;
@@ -140,6 +146,10 @@ static muster_status arrive_to_begin(mst_nodes *nodes, const mst_round *round, m
     const muster_status status = mst_rounds_arrive(nodes, &input, wait);
     if (status == MUSTER_TIMEOUT && !mst_control_is_poisoned(&rounds->control, MST_CONTROL_GIVEN_UP, rounds->epoch))
         return mst_rounds_give_up(nodes, status);
+    if (status == MUSTER_BAD_STATE) { /* which has kept its wire, too */
+        nodes->wire->stale = true;
+        return is_closed(nodes, round->where, rounds->control.poison[MST_CONTROL_GIVEN_UP].process);
+    }
     MUSTER_TRY(status);
     rounds->begun = true;
     return verdict(nodes, round, wait);

@@ -10,6 +10,15 @@
 #include <stdatomic.h>
 #include <stdbool.h>
 
+/* How a wire ends. */
+typedef enum mst_wire_end {
+    MST_WIRE_FREE, /* nothing of it is in flight anywhere: all processes free it, or use it no more */
+    /* Other processes may still use it, and they will: what this one has sent is to reach them. So
+     * the communicator stays until the process ends, which waits for them as if it were freed. */
+    MST_WIRE_KEEP,
+    MST_WIRE_LOST /* other processes are gone: nothing waits for them any more, in the exit either */
+} mst_wire_end;
+
 typedef struct mst_wire {
     const muster_wire_table *table;
     muster_wire *state;
@@ -21,9 +30,8 @@ typedef struct mst_wire {
     /* A call has failed: what it has sent may be in the wire for ever. So the communicator is not
      * freed, or an MPI may give its messages to the next one. */
     bool stale;
-    /* Frees what the opener has made: the communicator, and MPI itself where Muster initialised it.
-     * bounded: other processes may be gone, so nothing waits for them. */
-    void (*close)(struct mst_wire *wire, bool bounded);
+    /* Frees what the opener has made, but for what `end` keeps. Waits for nobody. */
+    void (*close)(struct mst_wire *wire, mst_wire_end end);
     void *opener; /* of `close` */
 } mst_wire;
 

@@ -48,7 +48,7 @@ static void group_close(group *g, bool clean) {
     const wire_launch_counts counts = wire_launch_count(g->launch);
     if (clean) assert_int_equal(counts.messages + counts.requests, 0);
     for (int32_t p = 0; p < g->size; p++) mst_arrival_close(&g->arrivals[p]);
-    for (int32_t p = 0; p < g->size; p++) g->wires[p]->close(g->wires[p], false);
+    for (int32_t p = 0; p < g->size; p++) g->wires[p]->close(g->wires[p], MST_WIRE_FREE);
     wire_launch_destroy(g->launch);
 }
 

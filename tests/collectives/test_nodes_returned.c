@@ -25,7 +25,7 @@ static muster_tensor vector(void *data, int64_t count) { return muster_tensor_ma
 
 /* ---- what the ranks do ---- */
 
-typedef enum { BARRIER, SMALL, LARGE, SPLIT, PART, PART_AND_WAIT, RECV, SEND, GROUP, LATE, KINDS } kind;
+typedef enum { BARRIER, SMALL, LARGE, SPLIT, PART, PART_AND_WAIT, RECV, SEND, GROUP, LATE, REUSED, MANY, KINDS } kind;
 typedef struct one_case {
     kind kind;
     int32_t absent; /* the rank that returns */
@@ -50,6 +50,22 @@ static muster_status part(muster_worker *w, const one_case *c, bool others_wait)
     if (rank == c->absent) return MUSTER_OK; /* without a release */
     if (member) MUSTER_TRY(muster_worker_barrier(w, both));
     return others_wait ? muster_worker_barrier(w, NULL) : MUSTER_OK;
+}
+
+/* `parts` parts of all ranks, one after the other on the same lane, in each of which all enter
+ * barriers, and release it; then one more, if `last`, whose first barrier the absent rank does not
+ * enter. */
+static muster_status reused(muster_worker *w, const one_case *c, int32_t parts, bool last) {
+    const bool absent = spans_rank(w) == c->absent;
+    muster_communicator *all;
+    for (int32_t k = 0; k < parts; k++) {
+        MUSTER_TRY(muster_worker_split(w, NULL, 0, spans_rank(w), &all));
+        for (int32_t i = 0; i < 3; i++) MUSTER_TRY(muster_worker_barrier(w, all));
+        MUSTER_TRY(muster_worker_release(w, all));
+    }
+    all = NULL;
+    if (last) MUSTER_TRY(muster_worker_split(w, NULL, 0, spans_rank(w), &all));
+    return absent ? MUSTER_OK : muster_worker_barrier(w, all);
 }
 
 static muster_status message(muster_worker *w, const one_case *c, bool sends) {
@@ -97,6 +113,10 @@ static muster_status task(muster_worker *w, void *argument) {
         return message(w, c, true);
     case GROUP:
         return group(w, c);
+    case REUSED:
+        return reused(w, c, 1, true);
+    case MANY:
+        return reused(w, c, 20, false);
     default: /* the others have waited for a while when it returns */
         if (absent) pause_ms(20);
         return absent ? MUSTER_OK : muster_worker_barrier(w, NULL);

@@ -71,7 +71,7 @@ static void test_no_memory_for_a_part(void **state) {
 
 /* ---- no lanes ---- */
 
-enum { LANES = MST_WIRE_LANES - 2 };
+enum { LANES = MST_NODES_PART_LANES };
 
 /* All lanes but one are taken, so the second of two colors finds none. */
 static muster_status split_without_lanes(muster_worker *w, void *argument) {

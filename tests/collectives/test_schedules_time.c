@@ -64,7 +64,7 @@ static int64_t time_of(int32_t size, mst_move_kind kind, mst_move_algorithm algo
     const int64_t time = wire_clock_time(launch, -1);
     for (int32_t p = 0; p < size; p++) {
         mst_schedule_free(&f.schedules[p]);
-        wires[p]->close(wires[p], false);
+        wires[p]->close(wires[p], MST_WIRE_FREE);
     }
     assert_int_equal(wire_launch_count(launch).messages + wire_launch_count(launch).requests, 0);
     wire_launch_destroy(launch);

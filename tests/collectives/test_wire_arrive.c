@@ -257,7 +257,7 @@ static outcome run(plan plan, int64_t jitter, uint64_t seed) {
     result.left = counts.messages + counts.requests;
     result.peak_bytes = counts.peak_bytes / plan.size;
     group_end(&g);
-    for (int32_t p = 0; p < plan.size; p++) g.wires[p]->close(g.wires[p], true);
+    for (int32_t p = 0; p < plan.size; p++) g.wires[p]->close(g.wires[p], MST_WIRE_LOST);
     wire_launch_destroy(launch);
     free(g.wires);
     return result;

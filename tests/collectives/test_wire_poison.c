@@ -212,7 +212,7 @@ static void run(plan plan, int64_t jitter, uint64_t seed) {
     const wire_verdict verdict = wire_clock_drive(launch, &drive);
     if (verdict != WIRE_ALL_OVER) fail_msg("%d processes, seed %llu: verdict %d", plan.size, (unsigned long long)seed, (int)verdict);
     group_end(&g);
-    for (int32_t p = 0; p < plan.size; p++) g.wires[p]->close(g.wires[p], true);
+    for (int32_t p = 0; p < plan.size; p++) g.wires[p]->close(g.wires[p], MST_WIRE_LOST);
     wire_launch_destroy(launch);
     free(g.wires);
     /* Who does not begin keeps all others in the collective until they hear of it. */

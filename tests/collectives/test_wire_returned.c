@@ -4,6 +4,7 @@
  * order for two and three processes, by seeds, and among many. */
 #include "base_check.h"
 #include "base_seed.h"
+#include "memory_impl.h"
 #include "nodes/arrive_private.h"
 #include "nodes/control_private.h"
 #include "nodes/nodes_impl.h"
@@ -22,7 +23,7 @@ typedef struct plan {
 
 typedef struct process {
     mst_control control;
-    mst_control_lane lane;
+    mst_control_lane *lane;
     mst_control_waiter waiter;
     mst_arrival collective, end;
     int32_t number, call, entered, told, no, given_up;
@@ -48,14 +49,20 @@ static int32_t group_returned(mst_control_lane *lane, const mst_control_waiter *
     return waiter->ended ? s->number : MST_CONTROL_NO_RANK;
 }
 
+/* Each time another communicator. */
+static void group_make(process *s) {
+    s->lane = mst_alloc(sizeof *s->lane);
+    *s->lane = (mst_control_lane){.lane = LANE, .birth = (uint64_t)s->call, .returned = group_returned, .owner = s};
+    mst_control_add(&s->control, s->lane);
+}
+
 static void group_begin(group *g) {
     g->processes = calloc((size_t)g->plan.size, sizeof *g->processes);
     for (int32_t p = 0; p < g->plan.size; p++) {
         process *s = &g->processes[p];
         s->number = p;
         mst_control_open(&s->control, g->wires[p]);
-        s->lane = (mst_control_lane){.lane = LANE, .returned = group_returned, .owner = s};
-        mst_control_add(&s->control, &s->lane);
+        group_make(s);
         assert_ok(mst_arrival_open(&s->end, &(mst_channel){.wire = g->wires[p], .lane = 0, .size = g->plan.size, .rank = p}, 0));
         assert_ok(mst_arrival_open(&s->collective, &(mst_channel){.wire = g->wires[p], .lane = LANE, .size = g->plan.size, .rank = p}, 0));
     }
@@ -66,6 +73,7 @@ static void group_end(group *g) {
         process *s = &g->processes[p];
         g->told += s->told;
         g->no += s->no;
+        mst_control_remove(&s->control, s->lane);
         mst_control_close(&s->control);
         mst_arrival_close(&s->end);
         mst_arrival_close(&s->collective);
@@ -101,7 +109,7 @@ static void group_begin_arrival(const group *g, process *s) {
     if (s->ending && group_status(s) == MUSTER_OK) s->waiter.ended = &round_without_failure;
     /* a worker that waits: only whether there is one matters here */
     if (!s->ending) s->waiter.worker = (const struct muster_worker *)(const void *)s;
-    if (!s->ending) s->waiter.enters = &s->lane;
+    if (!s->ending) s->waiter.enters = s->lane;
     s->waiter.arrival = (uint64_t)s->entered;
     mst_control_enter(&s->control, &s->waiter);
     s->begun = true;
@@ -138,8 +146,10 @@ static void group_ask(const group *g, process *s) {
         s->no = 1;
     }
     const int32_t process = s->collective.machine.waits_for(&s->collective.machine);
-    const mst_control_message what = {
-        .type = MST_CONTROL_RETURNED, .epoch = group_epoch(s), .lane = LANE, .wanted.arrival = (uint64_t)s->entered};
+    const mst_control_message what = {.type = MST_CONTROL_RETURNED,
+                                      .epoch = group_epoch(s),
+                                      .lane = LANE,
+                                      .wanted = {.birth = s->lane->birth, .arrival = (uint64_t)s->entered}};
     if (question->number == 0 && process >= 0) (void)mst_control_ask(&s->control, question, &what, process);
 }
 
@@ -152,8 +162,8 @@ static void group_done(const group *g, process *s) {
     if (fails) assert_int_not_equal(header->rank, g->plan.absent);
     group_leave(s);
     if (!s->ending) return;
-    if (s->released) mst_control_add(&s->control, &s->lane);
     s->call++;
+    if (s->released) group_make(s);
     s->ending = s->released = false;
     s->entered = 0;
 }
@@ -161,7 +171,8 @@ static void group_done(const group *g, process *s) {
 static void group_end_task(const group *g, process *s) {
     s->ending = true;
     if (!g->plan.releases) return;
-    mst_control_remove(&s->control, &s->lane);
+    mst_control_remove(&s->control, s->lane);
+    s->lane = NULL;
     s->released = true;
 }
 
@@ -193,38 +204,52 @@ static bool group_step(void *user, int32_t p) {
 
 /* ---- what is remembered of released communicators ---- */
 
-/* Of MST_CONTROL_LEFT and one less, the first and the last are known; of one more, none is said to
- * be missing. A later call forgets them all. */
+static mst_control_lane *made(mst_control *control, int32_t lane, uint64_t birth, uint64_t epoch, uint64_t arrival) {
+    mst_control_lane *one = mst_alloc(sizeof *one);
+    *one = (mst_control_lane){.lane = lane, .birth = birth, .epoch = epoch, .arrival = arrival};
+    mst_control_add(control, one);
+    return one;
+}
+
+static bool entered(const mst_control *control, int32_t lane, uint64_t birth, uint64_t epoch, uint64_t arrival) {
+    return mst_control_has_entered(control,
+                                   &(mst_control_message){.epoch = epoch, .lane = lane, .wanted = {.birth = birth, .arrival = arrival}});
+}
+
+/* Of many that have had two lanes in a call, one after the other, each is known by its birth; the
+ * last one on lane 2 is not released. A later call forgets them all. */
 static void test_released_communicators_are_remembered(void **state) {
-    static const int32_t counts[] = {MST_CONTROL_LEFT - 1, MST_CONTROL_LEFT, MST_CONTROL_LEFT + 1};
+    enum { MANY = 1000 };
     int32_t cases = 0;
     (void)state;
-    for (size_t i = 0; i < sizeof counts / sizeof *counts; i++) {
-        mst_control control = {.left_count = 0};
-        for (int32_t k = 0; k < counts[i]; k++) {
-            mst_control_lane lane = {.lane = 1 + k, .epoch = EPOCH, .arrival = 3};
-            mst_control_add(&control, &lane);
-            mst_control_remove(&control, &lane);
-            mst_control_remove(&control, &lane); /* it is not there */
-        }
-        const bool all = counts[i] <= MST_CONTROL_LEFT;
-        const struct {
-            int32_t lane;
-            uint64_t arrival, epoch;
-            bool entered;
-        } questions[] = {{1, 3, EPOCH, true},         {counts[i], 3, EPOCH, true},     {1, 4, EPOCH, !all},
-                         {counts[i], 4, EPOCH, !all}, {counts[i] + 1, 1, EPOCH, !all}, {1, 3, EPOCH + 1, false},
-                         {1, 3, EPOCH - 1, false}};
-        for (size_t q = 0; q < sizeof questions / sizeof *questions; q++, cases++)
-            assert_int_equal(mst_control_has_left(&control, questions[q].lane, questions[q].epoch, questions[q].arrival),
-                             questions[q].entered);
-        mst_control_lane newer = {.lane = 99, .epoch = EPOCH + 1, .arrival = 1};
-        mst_control_add(&control, &newer);
-        mst_control_remove(&control, &newer);
-        assert_false(mst_control_has_left(&control, 1, EPOCH + 1, 1));
-        assert_true(mst_control_has_left(&control, 99, EPOCH + 1, 1));
+    wire_launch *launch = wire_launch_create(&(wire_launch_options){.processes = 1});
+    mst_wire *wire = NULL;
+    mst_control control;
+    wire_launch_join(launch, 0);
+    assert_true(wire_launch_open(&wire));
+    mst_control_open(&control, wire);
+    const int64_t before = mst_memory_live();
+    for (uint64_t k = 1; k <= MANY; k++) mst_control_remove(&control, made(&control, 1 + (int32_t)(k % 2), k, EPOCH, k));
+    mst_control_lane *open = made(&control, 2, MANY + 1, EPOCH, 0);
+    mst_control_remove(&control, made(&control, 3, 1, EPOCH - 1, 7)); /* not entered in this call */
+    mst_control_remove(&control, NULL);
+    for (uint64_t k = 1; k <= MANY; k++, cases++) {
+        const int32_t lane = 1 + (int32_t)(k % 2);
+        assert_true(entered(&control, lane, k, EPOCH, k) && entered(&control, lane, k, EPOCH, 1));
+        assert_false(entered(&control, lane, k, EPOCH, k + 1) || entered(&control, 3 - lane, k, EPOCH, 1));
+        assert_false(entered(&control, lane, k, EPOCH + 1, 1) || entered(&control, lane, k, EPOCH - 1, 1));
     }
-    assert_int_equal(cases, 21);
+    assert_false(entered(&control, 2, MANY + 1, EPOCH, 1) || entered(&control, 3, 1, EPOCH - 1, 7));
+    mst_control_remove(&control, made(&control, 1, 1, EPOCH + 1, 1));
+    assert_true(entered(&control, 1, 1, EPOCH + 1, 1) && !entered(&control, 1, 1, EPOCH + 1, 2));
+    for (uint64_t k = 1; k <= MANY; k++, cases++) assert_false(entered(&control, 1 + (int32_t)(k % 2), k, EPOCH, 1));
+    mst_control_remove(&control, open);
+    mst_control_close(&control);
+    assert_int_equal(mst_memory_live(), before);
+    assert_int_equal(cases, 2 * MANY);
+    wire->close(wire, MST_WIRE_FREE);
+    wire_launch_join(NULL, 0);
+    wire_launch_destroy(launch);
 }
 
 /* ---- every order ---- */
@@ -273,11 +298,11 @@ static uint64_t explore_hash(void *user, int32_t p) {
                              question->answered,
                              question->answered ? question->answer.rank : 0,
                              s->released,
-                             c->left_count,
-                             (int32_t)c->left_epoch,
-                             (int32_t)c->left[0].arrival,
-                             (int32_t)s->lane.epoch,
-                             (int32_t)s->lane.arrival};
+                             c->left != NULL,
+                             c->left ? (int32_t)c->left->epoch : 0,
+                             c->left ? (int32_t)c->left->arrival : 0,
+                             s->lane ? (int32_t)s->lane->epoch : 0,
+                             s->lane ? (int32_t)s->lane->arrival : 0};
     uint64_t hash = wire_explore_mix(1, words, sizeof words);
     if (c->there) hash = wire_explore_mix(hash, &c->incoming, sizeof c->incoming);
     for (int32_t step = 0; step < c->steps; step++) hash = wire_explore_mix(hash, &(bool){c->flood[0][step].request != 0}, 1);
@@ -351,7 +376,7 @@ static void run(plan plan, int64_t jitter, uint64_t seed) {
     const wire_verdict verdict = wire_clock_drive(launch, &drive);
     if (verdict != WIRE_ALL_OVER) fail_msg("%d processes, seed %llu: verdict %d", plan.size, (unsigned long long)seed, (int)verdict);
     group_end(&g);
-    for (int32_t p = 0; p < plan.size; p++) g.wires[p]->close(g.wires[p], true);
+    for (int32_t p = 0; p < plan.size; p++) g.wires[p]->close(g.wires[p], MST_WIRE_LOST);
     wire_launch_destroy(launch);
     free(g.wires);
     if (plan.absent >= 0 && plan.size > 1)

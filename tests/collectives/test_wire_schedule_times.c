@@ -286,7 +286,7 @@ static void test_a_broadcast_among_many(void **state) {
     for (int32_t p = 0; p < m.size; p++) {
         assert_memory_equal(m.members[p].words, m.members[MANY_ROOT].words, MANY_BYTES);
         mst_schedule_free(&m.members[p].schedule);
-        m.wires[p]->close(m.wires[p], false);
+        m.wires[p]->close(m.wires[p], MST_WIRE_FREE);
     }
     assert_int_equal(m.members[0].words[3], 3 * 2654435761u + 1);
     const wire_launch_counts counts = wire_launch_count(launch);

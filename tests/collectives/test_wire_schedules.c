@@ -94,7 +94,7 @@ static void dead_run(fleet_plan plan, int32_t dead, bool fault_tolerance) {
         assert_int_equal(verdict, WIRE_ALL_OVER); /* nobody needs the dead one */
     }
     fleet_close(&f);
-    for (int32_t p = 0; p < plan.size; p++) wires[p]->close(wires[p], true);
+    for (int32_t p = 0; p < plan.size; p++) wires[p]->close(wires[p], MST_WIRE_LOST);
     wire_launch_destroy(launch);
     dead_runs++;
 }

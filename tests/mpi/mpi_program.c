@@ -1,6 +1,8 @@
 /* What mpi_suite.py starts under mpirun: each way is one thing that a process of a launch does. */
 #include "contract.h"
+#include "memory_impl.h"
 #include "mpi/mpi_impl.h"
+#include "nodes/nodes_impl.h"
 
 #include <dlfcn.h>
 #include <stdio.h>
@@ -49,19 +51,19 @@ static int program_contract(void) {
            contract.left_out, wire->table->revoke != NULL, contract.failure);
     fflush(stdout);
     if (!right) wire->table->abort(NULL, 1);
-    wire->close(wire, false);
+    wire->close(wire, MST_WIRE_FREE);
     return 0;
 }
 
 /* Closes and opens again; two are open at the same time. */
 static int program_again(void) {
     mst_wire *wire = program_open(&program_options);
-    wire->close(wire, false);
+    wire->close(wire, MST_WIRE_FREE);
     mst_wire *second = program_open(&program_options), *third = program_open(&program_options);
     program_say(second);
     program_say(third);
-    third->close(third, false);
-    second->close(second, false);
+    third->close(third, MST_WIRE_FREE);
+    second->close(second, MST_WIRE_FREE);
     return 0;
 }
 
@@ -75,7 +77,7 @@ static int program_nodes(const char *value) {
         printf("refused %s: %s\n", muster_status_name(status), muster_last_error());
     else
         printf("%s\n", wire ? "joined" : "alone");
-    if (wire) wire->close(wire, false);
+    if (wire) wire->close(wire, MST_WIRE_FREE);
     return 0;
 }
 
@@ -90,7 +92,7 @@ static int program_late(void) {
         sleep(2);
     }
     mst_wire *wire = program_open(&options);
-    wire->close(wire, false);
+    wire->close(wire, MST_WIRE_FREE);
     return 0;
 }
 
@@ -101,8 +103,8 @@ static int program_alone(void) {
     return 0;
 }
 
-/* The program initialises MPI itself, at a level of threads, and finalises it. */
-static int program_initialised(const char *shim, const char *level, const char *finalises) {
+/* Returns MPI_Finalize. */
+static int (*program_initialise(const char *shim, int level, int *given))(void) {
     void *handle = dlopen(shim, RTLD_NOW | RTLD_LOCAL);
     int (*initialise)(int *, char ***, int, int *) = NULL;
     int (*finalise)(void) = NULL;
@@ -110,8 +112,14 @@ static int program_initialised(const char *shim, const char *level, const char *
     memcpy(&initialise, &symbol, sizeof initialise);
     symbol = dlsym(handle, "MPI_Finalize");
     memcpy(&finalise, &symbol, sizeof finalise);
+    initialise(NULL, NULL, level, given);
+    return finalise;
+}
+
+/* The program initialises MPI itself, at a level of threads, and finalises it. */
+static int program_initialised(const char *shim, const char *level, const char *finalises) {
     int given = -1;
-    initialise(NULL, NULL, atoi(level), &given);
+    int (*finalise)(void) = program_initialise(shim, atoi(level), &given);
     if (!strcmp(finalises, "first")) {
         finalise();
         program_open(&program_options);
@@ -124,7 +132,7 @@ static int program_initialised(const char *shim, const char *level, const char *
     else
         program_say(wire);
     if (!strcmp(finalises, "early")) finalise(); /* while the wire is open */
-    if (wire) wire->close(wire, false);
+    if (wire) wire->close(wire, MST_WIRE_FREE);
     if (!strcmp(finalises, "late")) finalise();
     return 0;
 }
@@ -163,16 +171,86 @@ static int program_end(const char *way) {
         return 0;
     }
     if (!strcmp(way, "lost")) {
-        wire->close(wire, true);
+        wire->close(wire, MST_WIRE_LOST);
         return 0;
     }
-    wire->close(wire, false);
+    wire->close(wire, MST_WIRE_FREE);
     const bool late = !strcmp(way, "late") || !strcmp(way, "patient");
     if (process == 0 && (late || !strcmp(way, "later") || !strcmp(way, "sooner"))) { /* works on */
         sleep(late ? 3 : WITHOUT_END);
         printf("process 0 has ended its work\n");
     }
     if (!strcmp(way, "child") && process == 0 && fork() == 0) exit(0);
+    return 0;
+}
+
+/* ---- a process closes while another one works on ---- */
+
+/* Opens a runtime's processes as a runtime does. Closing then waits for 0.2 s only. */
+static mst_nodes *work_open(void) {
+    mst_nodes *nodes = NULL;
+    char *names = NULL;
+    muster_status status = mst_nodes_open(&program_options, &nodes);
+    if (status == MUSTER_OK) status = mst_nodes_join(nodes, MUSTER_OK, 1, "", "device\n", &names);
+    mst_free(names);
+    if (status != MUSTER_OK) {
+        printf("refused %s: %s\n", muster_status_name(status), muster_last_error());
+        exit(1);
+    }
+    nodes->fail_after_ns = 200000000;
+    return nodes;
+}
+
+static void work_call(mst_nodes *nodes) {
+    mst_round round = {.where = "muster_function_call", .text = "function 'train'", .rank = -1};
+    const muster_status status = mst_nodes_begin(nodes, &round);
+    printf("process 0 calls: %s: %s\n", muster_status_name(status), muster_last_error());
+}
+
+/* The launcher of a process that leaves without MPI_Finalize ends the others within this time. */
+enum { WORK_US = 500000, WORK_RESULTS = 5 };
+
+/* The others say by the file `closed` that they have closed. */
+static void work_on(const char *closed, int32_t others) {
+    char path[400];
+    for (int32_t other = 1; other <= others; other++)
+        for (snprintf(path, sizeof path, "%s%d", closed, other); access(path, F_OK);) usleep(1000);
+    for (int k = 1; k <= WORK_RESULTS; k++) {
+        usleep(WORK_US / WORK_RESULTS);
+        printf("result %d of %d\n", k, WORK_RESULTS);
+    }
+}
+
+static void work_end(const char *closed, int32_t process) {
+    char path[400];
+    snprintf(path, sizeof path, "%s%d", closed, process);
+    FILE *file = fopen(path, "w");
+    if (file) fclose(file);
+}
+
+/* way: what process 0 does when it has written its results, and the others have closed: "closes";
+ * "calls", and closes; "leaves", with an open runtime; "again": all open, work and close once more.
+ * "fails": another process exits with a code of its own, and process 0 never comes back.
+ * "finalises": the program has initialised MPI, and finalises it. */
+static int program_work(const char *way, const char *closed, const char *shim) {
+    int (*finalise)(void) = NULL, given;
+    const bool own = !strcmp(way, "finalises");
+    if (own) finalise = program_initialise(shim, 3, &given);
+    for (int turn = 0; turn <= !strcmp(way, "again"); turn++) {
+        char path[300];
+        mst_nodes *nodes = work_open();
+        const int32_t process = nodes->process;
+        snprintf(path, sizeof path, "%s%d-", closed, turn);
+        if (process == 0) work_on(path, nodes->processes - 1);
+        if (process == 0 && !strcmp(way, "fails")) sleep(WITHOUT_END);
+        if (process == 0 && !strcmp(way, "calls")) work_call(nodes);
+        if (process == 0 && !strcmp(way, "leaves")) return 0;
+        mst_nodes_close(nodes);
+        work_end(path, process);
+        if (process == 0) printf("process 0 has ended its work\n");
+        if (process == 1 && !strcmp(way, "fails")) exit(5);
+    }
+    if (own) finalise();
     return 0;
 }
 
@@ -187,6 +265,7 @@ int main(int count, char **arguments) {
     if (!strcmp(way, "nodes") && count == 3) return program_nodes(arguments[2]);
     if (!strcmp(way, "part") && count == 3) return program_part(arguments[2]);
     if (!strcmp(way, "end") && count == 3) return program_end(arguments[2]);
+    if (!strcmp(way, "work") && count == 5) return program_work(arguments[2], arguments[3], arguments[4]);
     fprintf(stderr, "mpi_program: unknown way %s\n", way);
     return 2;
 }

@@ -4,6 +4,7 @@ import re
 import shutil
 import subprocess
 import sys
+import tempfile
 import time
 
 import launching
@@ -125,9 +126,26 @@ expect(code == 0 and "aborted" not in output, "a child that exits does nothing")
 code, output = run(2, "end", "lost")
 expect(re.search(r"muster: process [01] \(host \S+\) exits without MPI_Finalize", output), "it says so")  # the launcher may end the other one before it does
 
+# ---- a process closes, and waits no longer for one that works on ----
+for way, processes in (("closes", 2), ("closes", 3), ("calls", 2), ("calls", 3), ("leaves", 2), ("again", 2), ("finalises", 2)):
+    with tempfile.TemporaryDirectory(prefix="muster-work-") as closed:
+        code, output = run(processes, "work", way, closed + "/", shim)
+    turns = 2 if way == "again" else 1
+    expect(code == 0, "a process that works on is waited for")
+    found(output, "result [1-5] of 5", 5 * turns)
+    found(output, "process 0 has ended its work", 0 if way == "leaves" else turns)
+    if processes == 2:  # among three the first one that says so ends the wait of the other
+        found(output, r"waited \S+ s in the close of the runtime for process 0 \(host \S+\)", turns)
+    expect("lost" not in output and "without MPI_Finalize" not in output, "nobody is lost")
+    found(output, r"process 0 calls: BAD_STATE: muster_function_call: process [12] \(host \S+\) has closed its runtime", way == "calls")
+with tempfile.TemporaryDirectory(prefix="muster-work-") as closed:
+    code, output = run(2, "work", "fails", closed + "/", shim)
+expect(code == 5, "a process that fails does not wait without end for one that did not close with it")
+found(output, r"muster: process 1 \(host \S+\) exits with code 5, and other processes do not exit", 1)
+
 code, output = run(2, "end", "finalise", LD_PRELOAD=os.path.join(os.path.dirname(program), "libmpi_stuck_finalise.so"))
 expect(re.search(r"muster: process [01] \(host \S+\): MPI_Finalize has not returned for 10 s, though all processes are in it: exits without it", output), "it says so")  # the launcher ends the other one
 expect(code == (1 if name == "openmpi" else 0), "the launcher of Open MPI calls that abnormal")
 
 print(f"{cases} launches")
-expect(cases == (24 if full else 23) + bool(second), "the number of launches")
+expect(cases == (32 if full else 31) + bool(second), "the number of launches")

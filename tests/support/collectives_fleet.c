@@ -169,7 +169,7 @@ fleet_outcome fleet_run(fleet_plan plan, int64_t jitter, uint64_t seed) {
         assert_int_equal(counts.requests, 0);
     }
     fleet_close(&f);
-    for (int32_t p = 0; p < plan.size; p++) wires[p]->close(wires[p], false);
+    for (int32_t p = 0; p < plan.size; p++) wires[p]->close(wires[p], MST_WIRE_FREE);
     wire_launch_destroy(launch);
     free(wires);
     return result;

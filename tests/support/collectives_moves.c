@@ -51,7 +51,7 @@ void moves_close(moves *m) {
     assert_int_equal(counts.messages + counts.requests, 0);
     for (int32_t p = 0; p < m->size; p++) {
         mst_schedule_free(&m->schedules[p]);
-        m->wires[p]->close(m->wires[p], false);
+        m->wires[p]->close(m->wires[p], MST_WIRE_FREE);
     }
     moves_free(m);
     wire_launch_destroy(m->launch);

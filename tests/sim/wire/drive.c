@@ -44,7 +44,7 @@ bool wire_clock_open(wire_launch *launch, mst_wire **wires) {
     }
     wire_launch_join(NULL, 0);
     for (int32_t p = 0; !right && p < launch->options.processes; p++)
-        if (wires[p]) wires[p]->close(wires[p], true);
+        if (wires[p]) wires[p]->close(wires[p], MST_WIRE_LOST);
     return right;
 }
 

@@ -196,7 +196,7 @@ static bool explore_path(explore_run *run) {
     explore->stuck |= fresh && !over;
     explore->paths += fresh;
     explore->end(explore->user, over);
-    for (int32_t p = 0; p < explore->options.processes; p++) run->wires[p]->close(run->wires[p], true);
+    for (int32_t p = 0; p < explore->options.processes; p++) run->wires[p]->close(run->wires[p], MST_WIRE_LOST);
     wire_launch_destroy(run->launch);
     return true;
 }

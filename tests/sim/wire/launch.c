@@ -121,8 +121,8 @@ int32_t wire_launch_group(wire_launch *launch, const int32_t *processes, int32_t
 
 /* ---- the mst_wire ---- */
 
-static void launch_close(mst_wire *wire, bool bounded) {
-    (void)bounded; /* closing waits for nobody here */
+static void launch_close(mst_wire *wire, mst_wire_end end) {
+    (void)end; /* nothing is kept here: processes do not exit */
     wire->table->close(wire->state);
     pthread_mutex_destroy(&wire->lock);
     free(wire);

@@ -294,7 +294,7 @@ static void test_open_of_no_process(void **state) {
     assert_true(wire_launch_open(&wire));
     assert_int_equal(wire->process, 0);
     assert_int_equal(wire->processes, 1);
-    wire->close(wire, false);
+    wire->close(wire, MST_WIRE_FREE);
     wire_launch_join(NULL, 0);
     wire_launch_destroy(launch);
 }

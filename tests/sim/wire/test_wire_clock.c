@@ -58,7 +58,7 @@ static int64_t ring_run(int32_t processes, int64_t jitter, uint64_t seed, int64_
     wire_drive drive = {.step = ring_step, .user = &r};
     assert_int_equal(wire_clock_drive(launch, &drive), WIRE_ALL_OVER);
     *time = wire_clock_time(launch, -1);
-    for (int32_t p = 0; p < processes; p++) r.wires[p]->close(r.wires[p], false);
+    for (int32_t p = 0; p < processes; p++) r.wires[p]->close(r.wires[p], MST_WIRE_FREE);
     const wire_launch_counts counts = wire_launch_count(launch);
     assert_int_equal(counts.messages, 0);
     assert_int_equal(counts.requests, 0);
@@ -175,7 +175,7 @@ static void test_order_with_jitter(void **state) {
         assert_int_equal(wire_clock_drive(launch, &drive), WIRE_ALL_OVER);
         assert_int_equal(o.received, ORDER_MESSAGES * ORDER_SENDERS);
         overtaken += o.overtaken;
-        for (int32_t p = 0; p <= ORDER_SENDERS; p++) o.wires[p]->close(o.wires[p], false);
+        for (int32_t p = 0; p <= ORDER_SENDERS; p++) o.wires[p]->close(o.wires[p], MST_WIRE_FREE);
         assert_int_equal(wire_launch_count(launch).messages, 0);
         wire_launch_destroy(launch);
     }
@@ -203,7 +203,7 @@ static wire_verdict ends_run(int32_t dead, int32_t stopped, bool cut, bool fault
         if (stopped >= 0) wire_clock_continue(launch, stopped);
         assert_int_equal(wire_clock_drive(launch, &drive), WIRE_ALL_OVER);
     }
-    for (int32_t p = 0; p < PROCESSES; p++) wires[p]->close(wires[p], true);
+    for (int32_t p = 0; p < PROCESSES; p++) wires[p]->close(wires[p], MST_WIRE_LOST);
     wire_launch_destroy(launch);
     return verdict;
 }

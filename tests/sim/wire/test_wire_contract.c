@@ -33,7 +33,7 @@ static void *contract_main(void *argument) {
     t->contract.table = t->table;
     t->contract.wire = wire->state;
     t->right = wire_contract_run(&t->contract);
-    wire->close(wire, !t->right);
+    wire->close(wire, t->right ? MST_WIRE_FREE : MST_WIRE_LOST);
     wire_launch_join(NULL, 0);
     return NULL;
 }

@@ -86,7 +86,7 @@ static int64_t script_run(int32_t count, const script_line *const *lines, const 
     for (int32_t p = 0; p < count; p++) {
         times[p] = wire_clock_time(s.launch, p);
         free(s.processes[p].memory);
-        s.wires[p]->close(s.wires[p], false);
+        s.wires[p]->close(s.wires[p], MST_WIRE_FREE);
     }
     const wire_launch_counts counts = wire_launch_count(s.launch);
     assert_int_equal(counts.messages, 0);
