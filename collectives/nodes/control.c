@@ -3,6 +3,7 @@
  * all. */
 #include "control_private.h"
 
+#include "clock_impl.h"
 #include "memory_impl.h"
 
 #include <stdio.h>
@@ -36,6 +37,7 @@ static mst_progress send(mst_control *c, struct mst_control_slot *slot, const ms
     if (progress != MST_PROGRESS_DONE) return progress;
     slot->message = *message;
     slot->to = to;
+    slot->sent_ns = mst_now_ns();
     /* Not counted: how many questions there are depends on the time. */
     const int32_t result =
         c->wire->table->send(c->wire->state, &slot->message, sizeof slot->message, to, mst_wire_tag(0, MST_KIND_CONTROL), &slot->request);
@@ -50,12 +52,25 @@ static mst_progress send_by_any(mst_control *c, const mst_control_message *messa
     return MST_PROGRESS_RUNNING;
 }
 
+/* Have half of the slots been on their way to it for so long? It would get the others, too, and no
+ * other process would have its questions answered. */
+static bool takes_nothing(mst_control *c, int32_t process, int64_t for_ns) {
+    const int64_t now_ns = mst_now_ns();
+    int32_t held = 0;
+    for (int32_t i = 0; i < MST_CONTROL_SLOTS; i++)
+        held += c->slots[i].to == process && now_ns - c->slots[i].sent_ns >= for_ns && free_slot(c, &c->slots[i]) == MST_PROGRESS_RUNNING;
+    return held >= MST_CONTROL_SLOTS / 2;
+}
+
 /* ---- poison ---- */
 
 static mst_progress flood(mst_control *c, mst_control_type type) {
     for (int32_t step = 0; step < c->steps; step++) {
         if (!(c->to_flood[type] >> step & 1)) continue;
-        const mst_progress progress = send(c, &c->flood[type][step], &c->poison[type], neighbour(c, step));
+        const int32_t to = neighbour(c, step);
+        mst_progress progress = send(c, &c->flood[type][step], &c->poison[type], to);
+        /* The poison before may still be in its slot, and who gives up a call may not come here again for long. */
+        if (progress == MST_PROGRESS_RUNNING && !takes_nothing(c, to, 0)) progress = send_by_any(c, &c->poison[type], to);
         if (progress > MST_PROGRESS_DONE) return progress;
         if (progress == MST_PROGRESS_DONE) c->to_flood[type] &= ~(1u << step);
     }
@@ -149,7 +164,7 @@ bool mst_control_ask(mst_control *c, mst_control_question *question, const mst_c
     message.magic = MST_CONTROL_MAGIC;
     message.number = c->questions + 1;
     message.process = c->wire->process;
-    if (send_by_any(c, &message, process) != MST_PROGRESS_DONE) return false;
+    if (takes_nothing(c, process, 0) || send_by_any(c, &message, process) != MST_PROGRESS_DONE) return false;
     question->number = ++c->questions;
     question->answered = false;
     return true;
@@ -192,7 +207,8 @@ static mst_progress answer(mst_control *c, const mst_control_message *question) 
         message.process = best->machine->waits_for(best->machine);
         snprintf(message.text, sizeof message.text, "%s", best->doing);
     } else {
-        snprintf(message.text, sizeof message.text, "a body"); /* which asks whether it is cancelled */
+        /* A body asks whether it is cancelled. */
+        snprintf(message.text, sizeof message.text, "%s", c->without_wait ? c->without_wait : "a body");
     }
     return send_by_any(c, &message, question->process);
 }
@@ -214,8 +230,11 @@ static void take_answer(mst_control *c, const mst_control_message *message) {
 /* ---- what comes ---- */
 
 static mst_progress take(mst_control *c, uint64_t current) {
+    enum { LONG_NS = 20000000 };
     const mst_control_message *message = &c->incoming;
     if (message->magic != MST_CONTROL_MAGIC || message->process < -1 || message->process >= c->wire->processes) return MST_PROGRESS_DONE;
+    const bool asks = message->type == MST_CONTROL_QUESTION || message->type == MST_CONTROL_RETURNED;
+    if (asks && message->process >= 0 && takes_nothing(c, message->process, LONG_NS)) return MST_PROGRESS_DONE;
     if (message->type == MST_CONTROL_QUESTION && message->process >= 0) return answer(c, message);
     if (message->type == MST_CONTROL_RETURNED && message->process >= 0) return answer_returned(c, message);
     if (message->type == MST_CONTROL_ANSWER) take_answer(c, message);

@@ -115,9 +115,11 @@ typedef struct mst_control {
     struct mst_control_slot {
         muster_wire_request request;
         int32_t to;
+        int64_t sent_ns;
         mst_control_message message;
     } flood[MST_CONTROL_POISON_KINDS][MST_CONTROL_STEPS], slots[MST_CONTROL_SLOTS]; /* of poison; of the rest */
     uint64_t questions;
+    const char *without_wait; /* what it answers that it is in, where nothing waits here; NULL: a body */
 } mst_control;
 
 /* Nothing is posted yet. */

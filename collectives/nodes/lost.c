@@ -57,6 +57,7 @@ static void spread(mst_nodes *nodes, const char *message) {
         .type = MST_CONTROL_GIVEN_UP, .epoch = MST_CONTROL_FOR_EVER, .status = MUSTER_NODE_LOST, .rank = -1, .process = nodes->process};
     snprintf(poison.text, sizeof poison.text, "%s", message);
     pthread_mutex_lock(&nodes->wire->lock);
+    nodes->rounds->control.without_wait = "a call that has lost a process";
     mst_control_poison(&nodes->rounds->control, &poison);
     if (nodes->wire->table->revoke) nodes->wire->table->revoke(nodes->wire->state);
     pthread_mutex_unlock(&nodes->wire->lock);

@@ -225,6 +225,9 @@ void mst_nodes_close(mst_nodes *nodes) {
     char message[MST_MESSAGE_SIZE];
     mst_error_save(message);
     const mst_wire_end end = agree_to_close(nodes);
+    pthread_mutex_lock(&nodes->wire->lock);
+    nodes->rounds->control.without_wait = "the close of the runtime";
+    pthread_mutex_unlock(&nodes->wire->lock);
     drain(nodes);
     mst_nodes_linger(nodes);
     free_nodes(nodes, end);

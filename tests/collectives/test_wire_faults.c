@@ -179,7 +179,8 @@ static uint64_t allowed(const cell_run *run) {
     /* Where a link is cut, its other end may still be at the place where the victim was. */
     for (int32_t place = (int32_t)c->place - (c->kind == CELL_CUT); place <= (int32_t)c->place + spans; place++) {
         if (place == CELL_BEGIN) status |= late;
-        if (place == CELL_TRANSFER) status |= lost;
+        /* One that stops for a while may be back before it is searched for again. */
+        if (place == CELL_TRANSFER) status |= c->ms < CELL_EVER_MS ? lost | right : lost;
         if (place == CELL_ARRIVAL || place == CELL_DATA) status |= c->ms < CELL_EVER_MS ? late : lost;
         if (place == CELL_ARRIVAL || place == CELL_DATA) status |= c->kind == CELL_CUT ? late : 0;
         if (place == CELL_END) status |= lasting;

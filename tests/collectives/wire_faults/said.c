@@ -76,6 +76,18 @@ static bool said_circle(const cell_run *run, const char *text, bool in_log) {
     return !said_exists(&run->cell, whom) && strcmp(text, "is in a wait of its own") == 0;
 }
 
+/* A process that has found one to be lost answers until it has told the others, and until the
+ * launch ends. */
+static bool said_loses(const cell_run *run, int32_t process, const char *text) {
+    bool loses = false;
+    for (int32_t call = 0; call < CELL_CALLS && !loses; call++)
+        for (int32_t place = 0; place < CELL_PLACES; place++) {
+            const cell_note *note = &run->seen[process].notes[call][place];
+            loses = loses || (note->noted && (note->status == MUSTER_NODE_LOST || note->status == MUSTER_SYSTEM));
+        }
+    return (loses || run->aborted >= 0) && strcmp(text, "is in a call that has lost a process") == 0;
+}
+
 /* "<where>: process 1 (host host2) waited 0.31 s in call 2 (function 'train') for process 0 (host
  * host1), for which process 3 (host host1) waits, which has made no call yet". */
 static bool said_late(const cell_run *run, int32_t call, const char *sentence, bool in_log) {
@@ -96,8 +108,10 @@ static bool said_late(const cell_run *run, int32_t call, const char *sentence, b
         if (strncmp(behind, expected, strlen(expected)) != 0) continue;
         const char *text = behind + strlen(expected);
         const bool gone = place == CELL_PLACES && c->ms == CELL_EVER_MS; /* who has given up has closed sooner */
-        if ((gone || said_is_culprit(c, whom)) && said_silence(run, who, place, call, text)) return true;
-        if (said_circle(run, text, in_log)) return true;
+        /* Where something happens at the end of a call some have ended it already, and are in code of their programs. */
+        const bool ahead = in_log && place == CELL_END && run->seen[whom].notes[call - 1][CELL_END].noted;
+        if ((gone || ahead || said_is_culprit(c, whom)) && said_silence(run, who, place, call, text)) return true;
+        if (said_circle(run, text, in_log) || said_loses(run, whom, text)) return true;
     }
     return false;
 }
@@ -186,6 +200,17 @@ static bool said_without_words(const cell_run *run, const char *sentence) {
     return strcmp(sentence, expected) == 0;
 }
 
+/* A process that has given up its close tells those that still make calls. */
+static bool said_closed(const cell_run *run, int32_t process, int32_t call, const char *sentence) {
+    const cell *c = &run->cell;
+    char name[MST_PROCESS_TEXT], expected[SAID_TEXT];
+    const int32_t whom = said_number(sentence, ": process ");
+    if (call <= c->call || c->ms < CELL_EVER_MS || !said_exists(c, whom) || whom == process || !run->seen[whom].closed) return false;
+    snprintf(expected, sizeof expected, "%s: %s has closed its runtime, without which there are no calls", said_function,
+             cell_name(c, whom, name));
+    return strcmp(sentence, expected) == 0;
+}
+
 bool cells_said(const cell_run *run, int32_t process, int32_t call, const cell_note *note) {
     const cell *c = &run->cell;
     char body[80];
@@ -200,6 +225,8 @@ bool cells_said(const cell_run *run, int32_t process, int32_t call, const cell_n
         return said_without_words(run, note->message);
     case MUSTER_NODE_LOST:
         return said_lost(run, c->call, note->message);
+    case MUSTER_BAD_STATE:
+        return said_decided(run, call, note->message) || said_closed(run, process, call, note->message);
     case MUSTER_SYSTEM: /* in words of the wire */
         return strstr(note->message, ": the launch was aborted with code ") != NULL && run->aborted >= 0;
     case MUSTER_USER:
