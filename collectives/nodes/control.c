@@ -69,7 +69,8 @@ static mst_progress flood(mst_control *c, mst_control_type type) {
         if (!(c->to_flood[type] >> step & 1)) continue;
         const int32_t to = neighbour(c, step);
         mst_progress progress = send(c, &c->flood[type][step], &c->poison[type], to);
-        /* The poison before may still be in its slot, and who gives up a call may not come here again for long. */
+        /* The poison before may still be in its slot, and who gives up a call may not come here
+         * again for long. */
         if (progress == MST_PROGRESS_RUNNING && !takes_nothing(c, to, 0)) progress = send_by_any(c, &c->poison[type], to);
         if (progress > MST_PROGRESS_DONE) return progress;
         if (progress == MST_PROGRESS_DONE) c->to_flood[type] &= ~(1u << step);

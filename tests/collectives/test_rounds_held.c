@@ -1,5 +1,6 @@
-/* A process that has stopped takes no control messages, until no slot for another question is free:
- * a deadline must pass all the same, and name a process. */
+/* A process that has stopped takes no control messages, so that the slots for questions to it stay
+ * taken, and with two such processes all slots: a deadline must pass all the same, and name a
+ * process. */
 #include "base_pace.h"
 #include "collectives_nodes.h"
 
@@ -8,9 +9,9 @@
 enum { MS = 1000000, DEADLINE_MS = 200, LONGEST_MS = 20000 };
 
 typedef struct held {
-    int32_t stopped; /* this process stands still in the call */
-    int32_t held;    /* the questions that process 0 could send it */
-    bool fails;      /* the body of process 0 fails, in place of waiting in a collective */
+    int32_t stopped[2]; /* these processes stand still in the call; 0: none */
+    int32_t held[2];    /* the questions that process 0 could send to each */
+    bool fails;         /* the body of process 0 fails, in place of waiting in a collective */
     atomic_bool over;
     bool woke; /* the stopped process was waited for without end */
     int64_t deadline_ns;
@@ -42,15 +43,16 @@ static void body(nodes_test *test, mst_nodes *nodes, int32_t p) {
     mst_round round = nodes_round("function 'train'");
     nodes_note(test, p, mst_nodes_begin(nodes, &round));
     pthread_barrier_wait(&test->barrier); /* from here on that process takes nothing */
-    if (p == h->stopped) stand_still(h);
+    const bool stops = p && (p == h->stopped[0] || p == h->stopped[1]);
+    if (stops) stand_still(h);
     if (p == 0) {
-        h->held = ask_until_held(nodes, h->stopped);
+        for (int32_t i = 0; i < 2 && h->stopped[i]; i++) h->held[i] = ask_until_held(nodes, h->stopped[i]);
         nodes->fail_after_ns = h->deadline_ns; /* the others ask nobody */
     }
     if (p == 0 && h->fails) {
         round.status = mst_error(MUSTER_USER, "no");
         mst_nodes_poison(nodes, round.status, 0);
-    } else if (p != h->stopped) {
+    } else if (!stops) {
         round.status = nodes_collective(test, nodes, &arrival, "all_reduce");
     }
     nodes_note(test, p, round.status);
@@ -68,13 +70,14 @@ static void run(held *h, int32_t processes, nodes_test *test) {
                          .body = body,
                          .user = h};
     nodes_run(test);
-    assert_in_range(h->held, 8, 9); /* 8 slots; the first question may have been received */
+    for (int32_t i = 0; i < 2 && h->stopped[i]; i++)
+        assert_in_range(h->held[i], 4, 5); /* half of 8 slots; the first question may have been received */
     if (h->woke) fail_msg("the deadline of process 0 has not passed: '%s'", test->message[0][2]);
 }
 
 static void test_the_process_that_takes_no_questions_is_named(void **state) {
     (void)state;
-    held h = {.stopped = 1};
+    held h = {.stopped = {1}};
     static nodes_test test;
     run(&h, 2, &test);
     nodes_expect(&test, 0, 1, 1, MUSTER_OK, "");
@@ -84,23 +87,38 @@ static void test_the_process_that_takes_no_questions_is_named(void **state) {
     for (int32_t p = 0; p < 2; p++) assert_int_equal(test.status[p][3], MUSTER_TIMEOUT);
 }
 
-/* Process 0 waits for 2, which waits for 3; it can ask neither. */
-static void test_a_process_that_cannot_be_asked_is_not_blamed_alone(void **state) {
+/* Process 0 waits for 2, which waits for 3. */
+static void test_others_can_still_be_asked(void **state) {
     (void)state;
-    held h = {.stopped = 3};
+    held h = {.stopped = {3}};
     static nodes_test test;
     run(&h, 4, &test);
     assert_int_equal(test.status[0][2], MUSTER_TIMEOUT);
-    if (!strstr(test.message[0][2], " in all_reduce for process 2 (host host2), which cannot be asked what it waits for, because process 3 "
-                                    "(host host3) takes no messages"))
+    if (!strstr(test.message[0][2],
+                " in all_reduce for process 3 (host host3), for which process 2 (host host2) waits, which does not answer; "
+                "it is in call 1 (function 'train')"))
         fail_msg("'%s'", test.message[0][2]);
     for (int32_t p = 1; p < 3; p++) assert_int_equal(test.status[p][2], MUSTER_ABORTED);
     for (int32_t p = 0; p < 4; p++) assert_int_equal(test.status[p][3], MUSTER_TIMEOUT);
 }
 
+/* The same, and 4 has stopped as well: no slot is left for 2. */
+static void test_a_process_that_cannot_be_asked_is_not_blamed_alone(void **state) {
+    (void)state;
+    held h = {.stopped = {3, 4}};
+    static nodes_test test;
+    run(&h, 5, &test);
+    assert_int_equal(test.status[0][2], MUSTER_TIMEOUT);
+    if (!strstr(test.message[0][2], " in all_reduce for process 2 (host host2), which cannot be asked what it waits for, because process 3 "
+                                    "(host host3) takes no messages"))
+        fail_msg("'%s'", test.message[0][2]);
+    for (int32_t p = 1; p < 3; p++) assert_int_equal(test.status[p][2], MUSTER_ABORTED);
+    for (int32_t p = 0; p < 5; p++) assert_int_equal(test.status[p][3], MUSTER_TIMEOUT);
+}
+
 static void test_it_is_lost_where_it_does_not_end_a_call_that_has_failed(void **state) {
     (void)state;
-    held h = {.stopped = 1, .fails = true};
+    held h = {.stopped = {1}, .fails = true};
     static nodes_test test;
     run(&h, 2, &test);
     assert_int_equal(test.status[0][2], MUSTER_USER);
@@ -112,6 +130,7 @@ static void test_it_is_lost_where_it_does_not_end_a_call_that_has_failed(void **
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_the_process_that_takes_no_questions_is_named),
+        cmocka_unit_test(test_others_can_still_be_asked),
         cmocka_unit_test(test_a_process_that_cannot_be_asked_is_not_blamed_alone),
         cmocka_unit_test(test_it_is_lost_where_it_does_not_end_a_call_that_has_failed),
     };

@@ -108,7 +108,7 @@ static bool said_late(const cell_run *run, int32_t call, const char *sentence, b
         if (strncmp(behind, expected, strlen(expected)) != 0) continue;
         const char *text = behind + strlen(expected);
         const bool gone = place == CELL_PLACES && c->ms == CELL_EVER_MS; /* who has given up has closed sooner */
-        /* Where something happens at the end of a call some have ended it already, and are in code of their programs. */
+        /* At the end of a call some have ended it already, and are in code of their programs. */
         const bool ahead = in_log && place == CELL_END && run->seen[whom].notes[call - 1][CELL_END].noted;
         if ((gone || ahead || said_is_culprit(c, whom)) && said_silence(run, who, place, call, text)) return true;
         if (said_circle(run, text, in_log) || said_loses(run, whom, text)) return true;
