@@ -97,6 +97,10 @@ static muster_status fetch_rows(const mst_call *call, int64_t input, int64_t beg
                                    place_rows(host_copy, begin, end), where);
 }
 
+muster_status mst_place_fetch(const mst_call *call, int64_t input, const char *where) {
+    return fetch_rows(call, input, 0, muster_tensor_rows(call->function->plan.places[input].tensor), where);
+}
+
 /* What the rank reads: of a list of rows and of a broadcast input everything, which is then fetched
  * once. */
 static muster_status fetch_for_rank(const mst_call *call, int64_t input, int32_t rank, bool *all, const char *where) {

@@ -34,10 +34,12 @@ static inline bool mst_used_in_place(const mst_place *place, const mst_device *d
 /* Begins a plan: forgets the places of the plan before. */
 void mst_places_reset(mst_plan *plan);
 /* Checks the memory of a tensor of the call that is not host memory. Host code that reads the plan
- * finds the host copy in its place, of which mst_places_fetch and mst_place_reserve set the
- * address. planned: the tensor in the plan. */
+ * finds the host copy in its place, of which mst_place_fetch, mst_places_fetch and
+ * mst_place_reserve set the address. planned: the tensor in the plan. */
 muster_status mst_place_check(muster_function *function, const char *where, int64_t index, muster_tensor *planned);
-/* Between mst_plan_make and the run: copies the rows that ranks read through host copies. */
+/* Between mst_plan_make and the run: copies the rows that ranks read through host copies; all rows
+ * of an input, also where no rank reads them so. */
+muster_status mst_place_fetch(const mst_call *call, int64_t input, const char *where);
 muster_status mst_places_fetch(const mst_call *call, const char *where);
 /* After the run. reserve: makes the host copy of an output, whose address the plan then has.
  * deliver: copies rows [begin, end) of the host copy to the tensor (ndim 0: everything). */

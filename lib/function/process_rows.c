@@ -2,6 +2,7 @@
  * whole tensors, so all know everything. Inputs of which each process has rows of its own, what
  * only process 0 passes, and sliceable variables make it necessary to count: a round in which each
  * process says how many rows it has, and process 0 what shapes. */
+#include "place_private.h"
 #include "processes_private.h"
 
 #include <string.h>
@@ -364,7 +365,9 @@ muster_status mst_processes_reserve_inputs(muster_function *function, const char
     if (function->object.runtime->nodes->process != 0) return MUSTER_OK;
     for (int64_t i = 0; i < function->input_count; i++) {
         const muster_tensor input = function->plan.inputs[i];
-        if (function->inputs[i].ways != MUSTER_SOURCE_MASTER || !is_packed(function, i)) continue;
+        if (function->inputs[i].ways != MUSTER_SOURCE_MASTER) continue;
+        if (mst_input_place(&function->together, i)) MUSTER_TRY(mst_place_fetch(&function->together, i, where));
+        if (!is_packed(function, i)) continue;
         const int64_t bytes =
             function->inputs[i].mode == MUSTER_BROADCAST ? mst_tensor_bytes(input) : measure_rows(function, i) * mst_row_bytes(input);
         MUSTER_TRY(mst_host_store_reserve(&function->processes->gathered, bytes > 0 ? bytes : 1, where));

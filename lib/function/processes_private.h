@@ -71,7 +71,8 @@ muster_status mst_processes_count(muster_function *function, const mst_arguments
  * else a plan says of all processes. */
 mst_call_rows mst_processes_rows(const mst_call *call, int64_t count);
 void mst_processes_plan(mst_call *call, const mst_call_rows *edges);
-/* Memory for the rows that process 0 sends, before all agree that they take part. */
+/* Memory for the rows that process 0 sends, and those that lie on a device, before all agree that
+ * they take part. */
 muster_status mst_processes_reserve_inputs(muster_function *function, const char *where);
 /* The rows of process 0's inputs go to the processes that compute them. */
 muster_status mst_processes_send_inputs(muster_function *function, const char *where);
