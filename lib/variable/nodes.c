@@ -53,18 +53,23 @@ static void write_text(const mst_change *change, char *text, size_t size) {
 /* ---- rounds ---- */
 
 /* Of the values that the operation takes. */
-static uint64_t hash_values(const mst_change *change) {
-    uint64_t hash = MST_HASH_START;
+static muster_status hash_values(const mst_change *change, uint64_t *hash) {
+    *hash = MST_HASH_START;
     for (int32_t i = 0; i < change->count; i++) {
         const muster_tensor value = change->tensors[i];
         const int64_t bytes = mst_tensor_bytes(value);
-        void *packed = bytes > 0 && !mst_tensor_contiguous(value) ? mst_alloc_uninitialised((size_t)bytes) : NULL;
-        if (bytes == 0 || (!packed && !mst_tensor_contiguous(value))) continue;
-        if (packed) mst_tensor_pack(packed, value);
-        hash = mst_hash_bytes(hash, packed ? packed : muster_tensor_address(value), (int64_t)bytes);
+        if (bytes == 0) continue;
+        if (mst_tensor_contiguous(value)) {
+            *hash = mst_hash_bytes(*hash, muster_tensor_address(value), bytes);
+            continue;
+        }
+        void *packed = mst_alloc_uninitialised((size_t)bytes);
+        if (!packed) return mst_out_of_memory(change->where, bytes);
+        mst_tensor_pack(packed, value);
+        *hash = mst_hash_bytes(*hash, packed, bytes);
         mst_free(packed);
     }
-    return hash;
+    return MUSTER_OK;
 }
 
 static muster_status compare_values(const mst_change *change, const uint64_t *hashes) {
@@ -91,7 +96,8 @@ static muster_status agree_with(mst_change *change, muster_status status) {
     const bool hashes = change->runtime->checks && change->takes && !change->agreed;
     /* Which values are hashed is a fact of the operation, but a refusal may come before it is
      * known: the payload is the same in any case. */
-    const uint64_t hash = hashes && status == MUSTER_OK ? hash_values(change) : 0;
+    uint64_t hash = 0;
+    if (hashes && status == MUSTER_OK) status = hash_values(change, &hash);
     mst_round round = {.where = change->where, .signature = signature_of(change), .status = status, .rank = -1};
     if (change->runtime->checks) {
         round.payload = &hash;

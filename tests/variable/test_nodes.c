@@ -1,9 +1,11 @@
 /* Variables of several processes: every operation beside the same one in one process with as many
  * devices, which is the oracle. */
+#include "memory_impl.h"
 #include "muster/initialiser.h"
 #include "muster/variable.h"
 #include "runtime_launch.h"
 
+#include <pthread.h>
 #include <stdlib.h>
 
 typedef struct layout {
@@ -266,11 +268,58 @@ static void values_are_compared_where_it_is_asked_for(void **state) {
     unsetenv("MUSTER_CHECK");
 }
 
+enum { FAILING_ALLOCATIONS = 12 };
+static pthread_barrier_t both;
+
+/* The k-th allocation of a set fails, in whichever process makes it: of values that do not lie one
+ * behind the other, a process compares a copy. */
+static void set_without_memory(launch_process *p) {
+    muster_status(*statuses)[FAILING_ALLOCATIONS] = p->context;
+    float values[4] = {5, 0, 6, 0}, back[2] = {0};
+    muster_variable *v;
+    muster_runtime *runtime;
+    const muster_runtime_options options = launch_options("host:1");
+    muster_tensor even = muster_f32(values, 2);
+    even.strides[0] = 2;
+    launch_ok(p, muster_runtime_open(&options, &runtime));
+    launch_ok(p, muster_variable_create(runtime, "v", muster_f32(back, 2), &v));
+    for (int k = 0; k < FAILING_ALLOCATIONS; k++) {
+        pthread_barrier_wait(&both);
+        if (p->process == 0) mst_memory_fail_at(k + 1);
+        pthread_barrier_wait(&both);
+        statuses[p->process][k] = muster_variable_set(v, 0, even);
+        pthread_barrier_wait(&both);
+        if (p->process == 0) mst_memory_fail_at(0);
+        pthread_barrier_wait(&both);
+        launch_ok(p, muster_variable_set(v, 0, even));
+        launch_ok(p, muster_variable_get(v, 0, muster_f32(back, 2)));
+        launch_check(p, back[0] == 5 && back[1] == 6);
+    }
+    launch_ok(p, muster_runtime_close(runtime));
+}
+
+static void a_lack_of_memory_is_no_difference(void **state) {
+    (void)state;
+    static muster_status statuses[2][FAILING_ALLOCATIONS];
+    int failed = 0;
+    setenv("MUSTER_CHECK", "1", 1);
+    pthread_barrier_init(&both, NULL, 2);
+    launch_run(&(wire_launch_options){.processes = 2}, set_without_memory, statuses);
+    pthread_barrier_destroy(&both);
+    unsetenv("MUSTER_CHECK");
+    for (int k = 0; k < FAILING_ALLOCATIONS; k++) {
+        assert_int_equal(statuses[0][k], statuses[1][k]);
+        if (statuses[0][k] != MUSTER_OK) assert_int_equal(statuses[0][k], MUSTER_OUT_OF_MEMORY);
+        failed += statuses[0][k] != MUSTER_OK;
+    }
+    assert_in_range(failed, 2, FAILING_ALLOCATIONS); /* the copies of both processes */
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_value_is_set_and_read_on_any_rank),       cmocka_unit_test(rows_are_scattered_stacked_and_concatenated),
         cmocka_unit_test(random_numbers_are_those_of_one_process),   cmocka_unit_test(what_differs_is_refused_in_all_processes),
-        cmocka_unit_test(values_are_compared_where_it_is_asked_for),
+        cmocka_unit_test(values_are_compared_where_it_is_asked_for), cmocka_unit_test(a_lack_of_memory_is_no_difference),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
