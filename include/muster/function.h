@@ -241,7 +241,7 @@ typedef struct muster_call_options {
     int64_t slices;           /* the number of slices into which a worker cuts its rows; 0: 1 */
     int64_t queue_timeout_ns; /* how long this call may wait behind calls of other threads; 0: for ever */
     /* Deadlines of this call's waits, as in muster_runtime_options. 0: the runtime's; negative:
-     * never. */
+     * never. Transfers of inputs and outputs between processes have the runtime's. */
     int64_t warn_after_ns;
     int64_t fail_after_ns;
 } muster_call_options;
