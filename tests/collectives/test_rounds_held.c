@@ -13,7 +13,7 @@ typedef struct held {
     int32_t held[2];    /* the questions that process 0 could send to each */
     bool fails;         /* the body of process 0 fails, in place of waiting in a collective */
     atomic_bool over;
-    bool woke; /* the stopped process was waited for without end */
+    atomic_bool woke; /* a stopped process was waited for without end */
     int64_t deadline_ns;
 } held;
 
@@ -32,7 +32,7 @@ static void stand_still(held *h) {
     const int64_t until = pace_now_ns() + test_patience((int64_t)LONGEST_MS * MS);
     while (!atomic_load(&h->over) && !h->woke) {
         nodes_sleep(5 * MS);
-        h->woke = pace_now_ns() > until;
+        if (pace_now_ns() > until) atomic_store(&h->woke, true);
     }
 }
 
