@@ -10,14 +10,6 @@ static const int32_t two_by_two[] = {2, 2};
 
 static muster_tensor vector(void *data, int64_t count) { return muster_tensor_make(MUSTER_F32, data, 1, &count); }
 
-/* The sum over the part of the ranks' numbers in the runtime. */
-static muster_status expect_sum(muster_worker *w, muster_communicator *part, float expected) {
-    float x = (float)spans_rank(w), sum = -1;
-    MUSTER_TRY(muster_worker_all_reduce(w, part, MUSTER_SUM, vector(&x, 1), vector(&sum, 1)));
-    return sum == expected ? MUSTER_OK
-                           : mst_error(MUSTER_USER, "rank %d: expected %g, received %g", spans_rank(w), (double)expected, (double)sum);
-}
-
 static muster_status expect_place(muster_worker *w, const muster_communicator *part, int32_t rank, int32_t size) {
     const int32_t got = muster_communicator_rank(part, w), of = muster_communicator_size(part);
     return got == rank && of == size ? MUSTER_OK : mst_error(MUSTER_USER, "expected rank %d of %d, received %d of %d", rank, size, got, of);
@@ -34,21 +26,21 @@ static muster_status split_task(muster_worker *w, void *argument) {
     for (int32_t turn = 0; turn < 3; turn++) {
         MUSTER_TRY(muster_worker_split(w, NULL, r % 2, -r, &across));
         MUSTER_TRY(expect_place(w, across, r / 2 ? 0 : 1, 2));
-        MUSTER_TRY(expect_sum(w, across, r % 2 ? 4 : 2));
+        MUSTER_TRY(spans_expect_sum(w, across, r % 2 ? 4 : 2));
         MUSTER_TRY(muster_worker_split(w, NULL, local, r, &inside));
         MUSTER_TRY(expect_place(w, inside, r % 2, 2));
-        MUSTER_TRY(expect_sum(w, inside, local ? 5 : 1));
+        MUSTER_TRY(spans_expect_sum(w, inside, local ? 5 : 1));
         MUSTER_TRY(muster_worker_split(w, across, 0, 0, &half));
-        MUSTER_TRY(expect_sum(w, half, r % 2 ? 4 : 2));
+        MUSTER_TRY(spans_expect_sum(w, half, r % 2 ? 4 : 2));
         MUSTER_TRY(muster_worker_split(w, NULL, r == 1 ? -1 : 7, r, &some));
         if ((r == 1) != (some == NULL)) return mst_error(MUSTER_USER, "rank %d: a part of the wrong ranks", r);
-        if (some) MUSTER_TRY(expect_sum(w, some, 5));
+        if (some) MUSTER_TRY(spans_expect_sum(w, some, 5));
         MUSTER_TRY(muster_worker_release(w, half));
         MUSTER_TRY(muster_worker_release(w, across));
         MUSTER_TRY(muster_worker_release(w, inside));
         MUSTER_TRY(muster_worker_release(w, some));
     }
-    return expect_sum(w, NULL, 6);
+    return spans_expect_sum(w, NULL, 6);
 }
 
 /* The first and the last color: each part has a lane of its own, and lane 0 stays the runtime's. */
@@ -58,7 +50,7 @@ static muster_status color_task(muster_worker *w, void *argument) {
     (void)argument;
     for (int32_t i = 0; i < 3; i++) MUSTER_TRY(muster_worker_split(w, NULL, colors[i], 0, &parts[i]));
     for (int32_t i = 0; i < 3; i++) {
-        MUSTER_TRY(expect_sum(w, parts[i], 6));
+        MUSTER_TRY(spans_expect_sum(w, parts[i], 6));
         for (int32_t k = 0; k < i; k++)
             if (parts[i]->span->lane == parts[k]->span->lane)
                 return mst_error(MUSTER_USER, "colors %d and %d have one lane", colors[i], colors[k]);

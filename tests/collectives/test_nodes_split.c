@@ -8,15 +8,6 @@
 
 static const int32_t two_by_two[] = {2, 2};
 
-static muster_tensor vector(void *data, int64_t count) { return muster_tensor_make(MUSTER_F32, data, 1, &count); }
-
-static muster_status expect_sum(muster_worker *w, muster_communicator *part, float expected) {
-    float x = (float)spans_rank(w), sum = -1;
-    MUSTER_TRY(muster_worker_all_reduce(w, part, MUSTER_SUM, vector(&x, 1), vector(&sum, 1)));
-    return sum == expected ? MUSTER_OK
-                           : mst_error(MUSTER_USER, "rank %d: expected %g, received %g", spans_rank(w), (double)expected, (double)sum);
-}
-
 /* The lanes that are taken in each process. */
 static void lanes_of(const spans_launch *launch, uint64_t used[SPANS_PROCESSES][MST_NODES_LANE_WORDS]) {
     memset(used, 0, sizeof(uint64_t[SPANS_PROCESSES][MST_NODES_LANE_WORDS]));
@@ -36,10 +27,10 @@ static void assert_lanes_are(const spans_launch *launch, const uint64_t expected
 static muster_status split_without_memory(muster_worker *w, void *argument) {
     const int32_t r = spans_rank(w), *k = argument;
     muster_communicator *across;
-    MUSTER_TRY(expect_sum(w, NULL, 6)); /* all are here */
+    MUSTER_TRY(spans_expect_sum(w, NULL, 6)); /* all are here */
     if (r == 0) mst_memory_fail_at(*k);
     MUSTER_TRY(muster_worker_split(w, NULL, r % 2, r, &across));
-    const muster_status status = expect_sum(w, across, r % 2 ? 4 : 2);
+    const muster_status status = spans_expect_sum(w, across, r % 2 ? 4 : 2);
     MUSTER_TRY(muster_worker_release(w, across));
     return status;
 }
@@ -90,7 +81,7 @@ static muster_status split_into_the_last_lane(muster_worker *w, void *argument) 
     const int32_t r = spans_rank(w);
     (void)argument;
     for (int32_t i = 0; i < LANES; i++) MUSTER_TRY(muster_worker_split(w, NULL, 0, r, &parts[i]));
-    MUSTER_TRY(expect_sum(w, parts[LANES - 1], 6));
+    MUSTER_TRY(spans_expect_sum(w, parts[LANES - 1], 6));
     for (int32_t i = 0; i < LANES; i++) MUSTER_TRY(muster_worker_release(w, parts[i]));
     return MUSTER_OK;
 }

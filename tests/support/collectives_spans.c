@@ -171,3 +171,12 @@ int64_t spans_sent_bytes(const spans_launch *launch) {
 
 int32_t spans_rank(muster_worker *worker) { return muster_communicator_rank(muster_worker_communicator(worker), worker); }
 int32_t spans_size(muster_worker *worker) { return muster_communicator_size(muster_worker_communicator(worker)); }
+
+muster_status spans_expect_sum(muster_worker *worker, muster_communicator *communicator, float expected) {
+    const int64_t one = 1;
+    float x = (float)spans_rank(worker), sum = -1;
+    MUSTER_TRY(muster_worker_all_reduce(worker, communicator, MUSTER_SUM, muster_tensor_make(MUSTER_F32, &x, 1, &one),
+                                        muster_tensor_make(MUSTER_F32, &sum, 1, &one)));
+    return sum == expected ? MUSTER_OK
+                           : mst_error(MUSTER_USER, "rank %d: expected %g, received %g", spans_rank(worker), (double)expected, (double)sum);
+}

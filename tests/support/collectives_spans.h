@@ -71,5 +71,8 @@ int64_t spans_sent_bytes(const spans_launch *launch);
 /* The public rank of a worker, and the number of all. */
 int32_t spans_rank(muster_worker *worker);
 int32_t spans_size(muster_worker *worker);
+/* A task's check: the sum of the members' ranks (spans_rank) over the communicator, by all_reduce.
+ * USER: another one was received. */
+muster_status spans_expect_sum(muster_worker *worker, muster_communicator *communicator, float expected);
 
 #endif
