@@ -9,7 +9,7 @@ static const char where[] = "a communicator after a transfer that was given up";
 /* The first lane that is free in all of these processes; -1: none. */
 static int32_t free_lane(const mst_rank_span *span, const uint64_t (*used)[MST_NODES_LANE_WORDS]) {
     for (int32_t i = 0; i < MST_NODES_PART_LANES; i++) {
-        const int32_t lane = 2 + (i + 61 * span->lane) % MST_NODES_PART_LANES;
+        const int32_t lane = mst_nodes_lane_at(span, i);
         bool is_free = true;
         for (int32_t p = 0; p < span->processes && is_free; p++) is_free = !(used[p][lane / 64] >> lane % 64 & 1);
         if (is_free) return lane;

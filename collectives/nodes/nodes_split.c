@@ -58,11 +58,10 @@ static int64_t next_color(const mst_rank_span *span, const mst_view *view, int64
     return least;
 }
 
-/* The first lane that is free in all processes of the part; takes it in `used`. -1: none. Splits of
- * different communicators that run at the same time begin to look at different lanes. */
+/* The first lane that is free in all processes of the part; takes it in `used`. -1: none. */
 static int32_t choose_lane(const mst_rank_span *span, const mst_view *view, int32_t color, uint64_t (*used)[MST_NODES_LANE_WORDS]) {
     for (int32_t i = 0; i < MST_NODES_PART_LANES; i++) {
-        const int32_t lane = 2 + (i + 61 * span->lane) % MST_NODES_PART_LANES;
+        const int32_t lane = mst_nodes_lane_at(span, i);
         const uint64_t bit = (uint64_t)1 << lane % 64;
         bool is_free = true;
         for (int32_t p = 0; p < span->processes && is_free; p++) is_free = !has_color(span, view, p, color) || !(used[p][lane / 64] & bit);

@@ -197,6 +197,9 @@ muster_status mst_nodes_split_run(mst_nodes_state *state, const mst_batch *batch
 /* The lanes of the wire that are in use in this process: of all communicators of a world. Threads:
  * any. */
 enum { MST_NODES_LANE_WORDS = MST_WIRE_LANES / 64, MST_NODES_PART_LANES = MST_WIRE_LANES - 2 - MST_NODES_DATA_LANES };
+/* The i-th lane, of MST_NODES_PART_LANES, at which a communicator looks for a free one. Those that
+ * look at the same time begin with different lanes. */
+static inline int32_t mst_nodes_lane_at(const mst_rank_span *span, int32_t i) { return 2 + (i + 61 * span->lane) % MST_NODES_PART_LANES; }
 typedef struct mst_nodes_lanes {
     pthread_mutex_t lock;
     uint64_t used[MST_NODES_LANE_WORDS]; /* a bit each */
