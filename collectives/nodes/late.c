@@ -107,3 +107,12 @@ void mst_late_look(mst_nodes *nodes, mst_nodes_wait *wait, mst_late *late, int64
         snprintf(late->text, sizeof late->text, "is in %.160s", answer->text[0] ? answer->text : "a wait of its own");
     late->done = true;
 }
+
+bool mst_late_is_lost(mst_suspicion *suspicion, mst_nodes_wait *wait, bool names) {
+    enum { MOST_SEARCHES = 4, AGAIN_NS = 1000000000 };
+    const int32_t before = suspicion->searches ? suspicion->process : -1;
+    if ((names && wait->late == before) || suspicion->searches++ == MOST_SEARCHES) return true;
+    suspicion->process = names ? wait->late : -1;
+    if (wait->fail_after_ns > AGAIN_NS) wait->fail_after_ns = AGAIN_NS;
+    return false;
+}

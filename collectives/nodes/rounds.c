@@ -206,20 +206,15 @@ static void log_that_it_waits(const mst_nodes *nodes, const mst_nodes_wait *wait
     nodes->rounds->log(nodes->rounds->log_user, MUSTER_LOG_WARNING, line);
 }
 
-enum { END_SEARCHES = 4, END_AGAIN_NS = 1000000000 };
-
-/* After a deadline. Two searches in a row must name the process that is lost: at one of them it may
- * only have lacked a CPU. */
+/* After a deadline. */
 static muster_status wait_on(mst_nodes *nodes, const mst_round *round, mst_nodes_wait *wait) {
+    mst_suspicion suspicion = {0};
     muster_status status = MUSTER_TIMEOUT;
-    for (int32_t suspect = -1, searches = 0; status == MUSTER_TIMEOUT;) {
-        if (may_still_end(nodes->rounds, round, wait)) {
+    while (status == MUSTER_TIMEOUT) {
+        if (may_still_end(nodes->rounds, round, wait))
             log_that_it_waits(nodes, wait);
-        } else {
-            if (wait->late == suspect || searches++ == END_SEARCHES) break;
-            suspect = wait->late;
-            if (wait->fail_after_ns > END_AGAIN_NS) wait->fail_after_ns = END_AGAIN_NS;
-        }
+        else if (mst_late_is_lost(&suspicion, wait, true))
+            break;
         status = mst_nodes_wait_run(nodes, wait, &nodes->rounds->arrival.machine);
     }
     return status;

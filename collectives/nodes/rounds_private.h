@@ -126,6 +126,15 @@ typedef struct mst_late {
 /* One step of the search. The caller holds the lock of the wire. */
 void mst_late_look(mst_nodes *nodes, mst_nodes_wait *wait, mst_late *late, int64_t now_ns);
 
+/* Waits that go on after a deadline, until it is certain who is lost: at one search a process may
+ * only have lacked a CPU. Zeroed: no search has been made. */
+typedef struct mst_suspicion {
+    int32_t process, searches; /* whom the last one has named, if there was one */
+} mst_suspicion;
+/* After TIMEOUT. true: two searches in a row have named wait->late, or there were enough of them;
+ * else the next one comes sooner. names: this search has named it. */
+bool mst_late_is_lost(mst_suspicion *suspicion, mst_nodes_wait *wait, bool names);
+
 /* ---- rounds (rounds.c) ---- */
 
 /* The epoch of the call in progress, or of the last one. Threads: the workers of the call, and who
