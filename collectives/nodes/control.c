@@ -89,7 +89,8 @@ static uint64_t first_poisoned(const mst_control *c, const mst_control_message *
 
 bool mst_control_poison(mst_control *c, const mst_control_message *message) {
     const mst_control_type type = message->type;
-    if (message->epoch <= atomic_load(&c->poisoned[type])) return false;
+    const uint64_t last = type == MST_CONTROL_CLOSED ? MST_CONTROL_FOR_EVER : message->epoch;
+    if (last <= atomic_load(&c->poisoned[type])) return false;
     const uint64_t first = first_poisoned(c, message);
     atomic_store(&c->poisoned[type], 0); /* no thread sees half of it */
     atomic_store(&c->poisoned_first[type], first);
@@ -97,7 +98,7 @@ bool mst_control_poison(mst_control *c, const mst_control_message *message) {
     c->poison[type].magic = MST_CONTROL_MAGIC;
     c->poison[type].text[MST_MESSAGE_SIZE - 1] = 0;
     c->to_flood[type] = (uint32_t)(((uint64_t)1 << c->steps) - 1);
-    atomic_store(&c->poisoned[type], message->epoch);
+    atomic_store(&c->poisoned[type], last);
     flood(c, type); /* what fails here fails again in the next progress */
     return true;
 }
@@ -239,7 +240,8 @@ static mst_progress take(mst_control *c, uint64_t current) {
     if (message->type == MST_CONTROL_QUESTION && message->process >= 0) return answer(c, message);
     if (message->type == MST_CONTROL_RETURNED && message->process >= 0) return answer_returned(c, message);
     if (message->type == MST_CONTROL_ANSWER) take_answer(c, message);
-    if (message->type < MST_CONTROL_POISON_KINDS && message->process >= 0 && message->epoch >= current) mst_control_poison(c, message);
+    const bool is_over = message->epoch < current && message->type != MST_CONTROL_CLOSED;
+    if (message->type < MST_CONTROL_POISON_KINDS && message->process >= 0 && !is_over) mst_control_poison(c, message);
     return MST_PROGRESS_DONE;
 }
 

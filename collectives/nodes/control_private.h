@@ -1,7 +1,7 @@
 /* Control messages between processes, taken and answered by whoever waits: that a call has failed
  * (poison), whom a process waits for, and whether a rank has returned from its task (questions and
- * answers). Like the state machines it reads no clock and never waits; the caller holds the lock of
- * the wire unless it says otherwise. */
+ * answers). It never waits; the caller holds the lock of the wire unless it says otherwise. It
+ * reads the clock only to see for how long another process has taken nothing. */
 #ifndef MST_CONTROL_PRIVATE_H
 #define MST_CONTROL_PRIVATE_H
 
@@ -17,6 +17,7 @@ enum { MST_CONTROL_SLOTS = 8, MST_CONTROL_STEPS = 31 };
 typedef enum mst_control_type {
     MST_CONTROL_FAILED = 0,                          /* poison: the call with this epoch has failed; its end round follows */
     MST_CONTROL_GIVEN_UP,                            /* poison: this epoch has ended where it comes from; no round follows */
+    MST_CONTROL_CLOSED,                              /* poison: it has closed, and takes no part in this epoch and all after it */
     MST_CONTROL_POISON_KINDS,                        /* how many kinds of poison there are */
     MST_CONTROL_QUESTION = MST_CONTROL_POISON_KINDS, /* whom do you wait for? */
     MST_CONTROL_RETURNED,                            /* a question: has a rank of yours returned without what I wait for? */
@@ -72,8 +73,9 @@ typedef struct mst_control_lane {
     void *owner;
 } mst_control_lane;
 
-/* The epoch of GIVEN_UP that ends this epoch and all that follow: a process is lost. A process that
- * has ended the call in which others have found that out learns of it in its next one. */
+/* The last epoch of CLOSED. As the epoch of GIVEN_UP it ends this epoch and all that follow: a
+ * process is lost. A process that has ended the call in which others have found that out learns of
+ * it in its next one. */
 #define MST_CONTROL_FOR_EVER UINT64_MAX
 
 /* One that waits (wait.c): what answers say of it, and its own question. */
@@ -103,10 +105,10 @@ typedef struct mst_control {
     muster_wire_request receive;
     bool there;
     mst_control_message incoming;
-    /* The newest poison of each kind, and which neighbours have not got it yet (bits). GIVEN_UP
-     * also ends all epochs before its own that this process has not begun: without it nobody can
-     * have come to their ends. */
-    _Atomic uint64_t poisoned[MST_CONTROL_POISON_KINDS];       /* its epoch; 0: none */
+    /* The newest poison of each kind, but of CLOSED the first one; and which neighbours have not
+     * got it yet (bits). GIVEN_UP also ends all epochs before its own that this process has not
+     * begun: without it nobody can have come to their ends. */
+    _Atomic uint64_t poisoned[MST_CONTROL_POISON_KINDS];       /* the last epoch that it ends; 0: none */
     _Atomic uint64_t poisoned_first[MST_CONTROL_POISON_KINDS]; /* the first epoch that it ends */
     uint64_t current;                                          /* of the last progress */
     mst_control_message poison[MST_CONTROL_POISON_KINDS];

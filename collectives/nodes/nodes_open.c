@@ -186,24 +186,12 @@ muster_status mst_nodes_open(const mst_nodes_options *options, mst_nodes **nodes
  * nothing is in flight. KEEP: another process works on for longer than this one waits. But where
  * the opening has failed, and not in all processes together, nobody has work that is waited for. */
 static mst_wire_end agree_to_close(mst_nodes *nodes) {
-    mst_rounds *rounds = nodes->rounds;
     if (atomic_load(&nodes->lost)) return MST_WIRE_LOST;
-    if (rounds->closed >= 0) return MST_WIRE_FREE;
-    pthread_mutex_lock(&nodes->wire->lock);
-    rounds->epoch++;
-    pthread_mutex_unlock(&nodes->wire->lock);
-    rounds->sequence = 0;
+    if (nodes->rounds->closed >= 0) return MST_WIRE_FREE;
     const bool sooner = nodes->fail_after_ns >= 0 && nodes->fail_after_ns < close_grace_ns;
-    mst_nodes_wait wait = {.waiter = {.doing = "the close of the runtime"},
-                           .where = "muster_runtime_close",
-                           .warn_after_ns = -1,
-                           .fail_after_ns = sooner ? nodes->fail_after_ns : close_grace_ns};
-    mst_arrival_input input = {.kind = MST_ROUND_CLOSE, .rank = -1};
-    const muster_status status = mst_rounds_arrive(nodes, &input, &wait);
-    if (status == MUSTER_TIMEOUT && rounds->log) rounds->log(rounds->log_user, MUSTER_LOG_WARNING, muster_last_error());
+    const muster_status status = mst_rounds_close(nodes, sooner ? nodes->fail_after_ns : close_grace_ns);
     if (status == MUSTER_OK) return MST_WIRE_FREE;
     if (!nodes->first || atomic_load(&nodes->lost)) return MST_WIRE_LOST;
-    if (status == MUSTER_TIMEOUT) mst_rounds_leave(nodes);
     return status == MUSTER_TIMEOUT || status == MUSTER_BAD_STATE ? MST_WIRE_KEEP : MST_WIRE_LOST;
 }
 

@@ -3,6 +3,8 @@
 #include "nodes_data_private.h"
 #include "rounds_private.h"
 
+#include "clock_impl.h"
+
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
@@ -23,24 +25,29 @@ muster_status mst_rounds_arrive(mst_nodes *nodes, mst_arrival_input *input, mst_
     return mst_nodes_wait_run(nodes, wait, &rounds->arrival.machine);
 }
 
-muster_status mst_rounds_give_up(mst_nodes *nodes, muster_status status) {
-    mst_control_message poison = {
-        .type = MST_CONTROL_GIVEN_UP, .epoch = nodes->rounds->epoch, .status = status, .rank = -1, .process = nodes->process};
-    mst_error_save(poison.text);
+static void enter_epoch(mst_nodes *nodes, uint64_t epoch) {
     pthread_mutex_lock(&nodes->wire->lock);
-    mst_control_poison(&nodes->rounds->control, &poison);
+    nodes->rounds->epoch = epoch;
     pthread_mutex_unlock(&nodes->wire->lock);
+    nodes->rounds->sequence = 0;
+}
+
+/* Poison of the current epoch, with the thread's last error. */
+static void poison(mst_nodes *nodes, mst_control_type type, muster_status status, int32_t rank) {
+    mst_control_message message = {.type = type, .status = status, .rank = rank, .process = nodes->process};
+    mst_error_save(message.text);
+    pthread_mutex_lock(&nodes->wire->lock);
+    message.epoch = nodes->rounds->epoch;
+    mst_control_poison(&nodes->rounds->control, &message);
+    pthread_mutex_unlock(&nodes->wire->lock);
+}
+
+muster_status mst_rounds_give_up(mst_nodes *nodes, muster_status status) {
+    poison(nodes, MST_CONTROL_GIVEN_UP, status, -1);
     return status;
 }
 
-void mst_nodes_poison(mst_nodes *nodes, muster_status status, int32_t rank) {
-    mst_control_message poison = {.type = MST_CONTROL_FAILED, .status = status, .rank = rank, .process = nodes->process};
-    mst_error_save(poison.text);
-    pthread_mutex_lock(&nodes->wire->lock);
-    poison.epoch = nodes->rounds->epoch;
-    mst_control_poison(&nodes->rounds->control, &poison);
-    pthread_mutex_unlock(&nodes->wire->lock);
-}
+void mst_nodes_poison(mst_nodes *nodes, muster_status status, int32_t rank) { poison(nodes, MST_CONTROL_FAILED, status, rank); }
 
 void mst_rounds_sentences(mst_nodes *nodes, const mst_nodes_wait *wait, int32_t first, int32_t second, const char *mine,
                           char sentences[2][MST_MESSAGE_SIZE]) {
@@ -85,24 +92,22 @@ static muster_status differing(mst_nodes *nodes, const mst_round *round, const m
                      sentences[1], sentences[0], low_name);
 }
 
-static muster_status closed(const mst_nodes *nodes, const char *where, int32_t process) {
+static muster_status refuse_as_closed(const mst_nodes *nodes, const char *where, int32_t process) {
     char name[MST_PROCESS_TEXT];
     return mst_error(MUSTER_BAD_STATE, "%s: %s has closed its runtime, without which there are no calls", where,
                      mst_nodes_process_text(nodes, process, name));
 }
 
 /* An arrival of the close has shown it, or another process that did not wait for it any longer. */
-static muster_status is_closed(mst_nodes *nodes, const char *where, int32_t process) {
+static muster_status note_closed(mst_nodes *nodes, const char *where, int32_t process) {
     nodes->rounds->closed = process;
-    return closed(nodes, where, process);
+    return refuse_as_closed(nodes, where, process);
 }
-
-void mst_rounds_leave(mst_nodes *nodes) { mst_rounds_give_up(nodes, closed(nodes, "muster_runtime_close", nodes->process)); }
 
 static muster_status verdict(mst_nodes *nodes, const mst_round *round, const mst_nodes_wait *wait) {
     const mst_arrival_header *header = &nodes->rounds->arrival.header;
     if (header->kind.least != header->kind.most && header->kind.most == MST_ROUND_CLOSE)
-        return is_closed(nodes, round->where, header->kind.most_at);
+        return note_closed(nodes, round->where, header->kind.most_at);
     if (header->kind.least != header->kind.most)
         return mst_error(MUSTER_INTERNAL, "%s: rounds %d and %d in processes %d and %d", round->where, (int)header->kind.least,
                          (int)header->kind.most, (int)header->kind.least_at, (int)header->kind.most_at);
@@ -124,7 +129,7 @@ static mst_nodes_wait wait_of(const mst_nodes *nodes, const mst_round *round, co
 
 static muster_status refused_before(const mst_nodes *nodes, const mst_round *round) {
     if (atomic_load(&nodes->lost)) return mst_nodes_lost_before(nodes, round->where);
-    if (nodes->rounds->closed >= 0) return closed(nodes, round->where, nodes->rounds->closed);
+    if (nodes->rounds->closed >= 0) return refuse_as_closed(nodes, round->where, nodes->rounds->closed);
     if (round->payload_bytes < 0 || round->payload_bytes > MST_ROUND_BYTES)
         return mst_error(MUSTER_INTERNAL, "%s: a round of %d bytes", round->where, (int)round->payload_bytes);
     return MUSTER_OK;
@@ -148,7 +153,7 @@ static muster_status arrive_to_begin(mst_nodes *nodes, const mst_round *round, m
         return mst_rounds_give_up(nodes, status);
     if (status == MUSTER_BAD_STATE) { /* which has kept its wire, too */
         nodes->wire->stale = true;
-        return is_closed(nodes, round->where, rounds->control.poison[MST_CONTROL_GIVEN_UP].process);
+        return note_closed(nodes, round->where, rounds->control.poison[MST_CONTROL_CLOSED].process);
     }
     MUSTER_TRY(status);
     rounds->begun = true;
@@ -171,10 +176,7 @@ muster_status mst_nodes_begin(mst_nodes *nodes, mst_round *round) {
     round->text[MST_ROUND_TEXT - 1] = 0;
     round->all = NULL;
     MUSTER_TRY(refused_before(nodes, round));
-    pthread_mutex_lock(&nodes->wire->lock);
-    rounds->epoch++;
-    pthread_mutex_unlock(&nodes->wire->lock);
-    rounds->sequence = 0;
+    enter_epoch(nodes, rounds->epoch + 1);
     if (rounds->begun) {
         memcpy(rounds->last, rounds->text, sizeof rounds->last);
         rounds->last_epoch = rounds->epoch - 1;
@@ -243,4 +245,40 @@ muster_status mst_nodes_end(mst_nodes *nodes, mst_round *round) {
     MUSTER_TRY(verdict(nodes, round, &wait));
     round->all = rounds->arrival.all;
     return MUSTER_OK;
+}
+
+/* ---- the close ---- */
+
+/* The last epoch that has been given up; 0: none, or all that follow. */
+static uint64_t given_up(mst_nodes *nodes) {
+    pthread_mutex_lock(&nodes->wire->lock);
+    const uint64_t last = atomic_load(&nodes->rounds->control.poisoned[MST_CONTROL_GIVEN_UP]);
+    pthread_mutex_unlock(&nodes->wire->lock);
+    return last == MST_CONTROL_FOR_EVER ? 0 : last;
+}
+
+/* Others may have given up calls without this process, and all go on behind those. */
+static muster_status arrive_to_close(mst_nodes *nodes, mst_nodes_wait *wait) {
+    const int64_t until_ns = mst_now_ns() + wait->fail_after_ns;
+    uint64_t last = nodes->rounds->epoch;
+    for (;;) {
+        const uint64_t epoch = last + 1;
+        mst_arrival_input input = {.kind = MST_ROUND_CLOSE, .rank = -1};
+        enter_epoch(nodes, epoch);
+        const muster_status status = mst_rounds_arrive(nodes, &input, wait);
+        last = given_up(nodes);
+        wait->fail_after_ns = until_ns - mst_now_ns();
+        if (status != MUSTER_TIMEOUT || last < epoch || wait->fail_after_ns <= 0) return status;
+    }
+}
+
+muster_status mst_rounds_close(mst_nodes *nodes, int64_t patience_ns) {
+    const mst_rounds *rounds = nodes->rounds;
+    static const char where[] = "muster_runtime_close";
+    mst_nodes_wait wait = {
+        .waiter = {.doing = "the close of the runtime"}, .where = where, .warn_after_ns = -1, .fail_after_ns = patience_ns};
+    const muster_status status = arrive_to_close(nodes, &wait);
+    if (status == MUSTER_TIMEOUT && rounds->log) rounds->log(rounds->log_user, MUSTER_LOG_WARNING, muster_last_error());
+    if (status == MUSTER_TIMEOUT && nodes->first) poison(nodes, MST_CONTROL_CLOSED, refuse_as_closed(nodes, where, nodes->process), -1);
+    return status;
 }

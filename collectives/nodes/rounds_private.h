@@ -148,9 +148,10 @@ static inline uint64_t mst_call_number(uint64_t epoch) { return epoch - MST_EPOC
 muster_status mst_rounds_arrive(mst_nodes *nodes, mst_arrival_input *input, mst_nodes_wait *wait);
 /* Ends this epoch in all processes, with the thread's last error. Returns status. */
 muster_status mst_rounds_give_up(mst_nodes *nodes, muster_status status);
-/* Instead of an arrival of the close: this process closes, and waits no longer for the others. In
- * their next round they get BAD_STATE, which says so. */
-void mst_rounds_leave(mst_nodes *nodes);
+/* Arrives with the others to close. TIMEOUT: they have not come for patience_ns (above 0). Then, if
+ * the runtime has been opened, their next round returns BAD_STATE, which says that this process has
+ * closed. BAD_STATE: another process has closed so. Else as mst_nodes_wait_run. */
+muster_status mst_rounds_close(mst_nodes *nodes, int64_t patience_ns);
 /* After an arrival whose header has a failure: that status, with the same sentence in all
  * processes, which names the process. status: of this process in the arrival; if that is a failure,
  * its sentence is the thread's last error. */

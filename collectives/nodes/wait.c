@@ -40,7 +40,7 @@ static muster_status by_poison(mst_nodes *nodes, const mst_nodes_wait *wait, mst
     pthread_mutex_lock(&nodes->wire->lock);
     poison = nodes->rounds->control.poison[type];
     pthread_mutex_unlock(&nodes->wire->lock);
-    if (type == MST_CONTROL_GIVEN_UP) {
+    if (type != MST_CONTROL_FAILED) {
         if (poison.status == MUSTER_NODE_LOST) return mst_nodes_lose_as(nodes, poison.text);
         return mst_error_restore(poison.status, poison.text);
     }
@@ -54,6 +54,8 @@ static muster_status by_poison(mst_nodes *nodes, const mst_nodes_wait *wait, mst
 static bool is_poisoned(const mst_nodes *nodes, const mst_nodes_wait *wait, mst_control_type *type) {
     const mst_control *control = &nodes->rounds->control;
     *type = MST_CONTROL_GIVEN_UP;
+    if (mst_control_is_poisoned(control, *type, wait->waiter.epoch)) return true;
+    *type = MST_CONTROL_CLOSED;
     if (mst_control_is_poisoned(control, *type, wait->waiter.epoch)) return true;
     *type = MST_CONTROL_FAILED;
     return wait->phase == MST_WAIT_CALL && mst_control_is_poisoned(control, *type, wait->waiter.epoch);

@@ -222,97 +222,12 @@ static void test_join_compares_what_must_be_equal(void **state) {
     }
 }
 
-static void close_early(nodes_test *test, mst_nodes *nodes, int32_t p) {
-    nodes_call(test, nodes, "function 'train'", MUSTER_OK);
-    if (p == 1) return;
-    nodes_call(test, nodes, "function 'train'", MUSTER_OK);
-    nodes_call(test, nodes, "function 'train'", MUSTER_OK);
-}
-
-static void test_calls_without_a_process_that_has_closed_are_refused(void **state) {
-    (void)state;
-    for (int32_t processes = 2; processes <= NODES_MOST; processes++) {
-        nodes_test test = {.launch_options = {.processes = processes}, .body = close_early};
-        nodes_run(&test);
-        for (int32_t p = 0; p < processes; p++)
-            for (int32_t k = 2; k < 4 && p != 1; k++)
-                nodes_expect(&test, p, p, k, MUSTER_BAD_STATE,
-                             "muster_function_call: process 1 (host host0) has closed its runtime, without which there are no calls");
-    }
-}
-
-/* How the wires of the test below ended: by process. The wires of a process are those that it
- * opens. */
-static struct {
-    void (*close)(mst_wire *wire, mst_wire_end end);
-    _Atomic int32_t closed;
-    mst_wire_end ends[NODES_MOST];
-    bool stale[NODES_MOST];
-} ends;
-
-static void note_end(mst_wire *wire, mst_wire_end end) {
-    ends.ends[wire->process] = end;
-    ends.stale[wire->process] = wire->stale;
-    ends.close(wire, end);
-    atomic_fetch_add(&ends.closed, 1);
-}
-
-/* Process 0 works until all others have closed, and then makes calls, or closes. */
-static void work_on(nodes_test *test, mst_nodes *nodes, int32_t p) {
-    const bool calls = *(const bool *)test->user;
-    if (p == 0) ends.close = nodes->wire->close;
-    pthread_barrier_wait(&test->barrier);
-    nodes->wire->close = note_end;
-    nodes->fail_after_ns = p == 0 ? -1 : 20000000; /* how long the others wait for it */
-    while (p == 0 && atomic_load(&ends.closed) < nodes->processes - 1) nodes_sleep(1000000);
-    for (int32_t k = 0; k < 2 && p == 0 && calls; k++) nodes_call(test, nodes, "function 'train'", MUSTER_OK);
-}
-
-static void expect_closed_by(const nodes_test *test, int32_t k) {
-    int32_t by = 0, names = 0;
-    char message[MST_MESSAGE_SIZE];
-    for (by = 1; by < test->launch_options.processes; by++) {
-        snprintf(message, sizeof message,
-                 "muster_function_call: process %d (host host0) has closed its runtime, without which there are no calls", (int)by);
-        names += strcmp(test->message[0][k], message) == 0;
-    }
-    assert_int_equal(test->status[0][k], MUSTER_BAD_STATE);
-    assert_int_equal(names, 1);
-}
-
-/* Nobody is lost: the others keep what process 0 may still use, and it learns that they have
- * closed. */
-static void test_a_process_works_on_while_the_others_close(void **state) {
-    (void)state;
-    int32_t cases = 0;
-    for (int32_t processes = 2; processes <= NODES_MOST; processes++)
-        for (int32_t calls = 0; calls < 2; calls++, cases++) {
-            nodes_test test = {.launch_options = {.processes = processes}, .body = work_on, .user = &(bool){calls}};
-            atomic_store(&ends.closed, 0);
-            nodes_run(&test);
-            for (int32_t p = 1; p < processes; p++) assert_int_equal(ends.ends[p], MST_WIRE_KEEP);
-            assert_int_equal(test.notes[0], calls ? 2 : 0);
-            for (int32_t k = 0; k < test.notes[0]; k++) expect_closed_by(&test, k);
-            assert_int_not_equal(ends.ends[0], MST_WIRE_LOST);
-            assert_true(processes == 2 || ends.stale[0] || ends.ends[0] == MST_WIRE_KEEP);
-            assert_null(strstr(test.log, "lost"));
-            assert_int_equal(test.aborted, -1);
-        }
-    assert_int_equal(cases, 8);
-}
-
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_open_finds_ranks_and_hosts),
-        cmocka_unit_test(test_the_environment_names_the_host),
-        cmocka_unit_test(test_one_process_has_no_nodes),
-        cmocka_unit_test(test_rounds_bring_payloads_to_all),
-        cmocka_unit_test(test_different_calls_are_refused),
-        cmocka_unit_test(test_different_arguments_are_refused),
-        cmocka_unit_test(test_lowest_failure_reaches_all),
-        cmocka_unit_test(test_join_compares_what_must_be_equal),
-        cmocka_unit_test(test_calls_without_a_process_that_has_closed_are_refused),
-        cmocka_unit_test(test_a_process_works_on_while_the_others_close),
+        cmocka_unit_test(test_open_finds_ranks_and_hosts),  cmocka_unit_test(test_the_environment_names_the_host),
+        cmocka_unit_test(test_one_process_has_no_nodes),    cmocka_unit_test(test_rounds_bring_payloads_to_all),
+        cmocka_unit_test(test_different_calls_are_refused), cmocka_unit_test(test_different_arguments_are_refused),
+        cmocka_unit_test(test_lowest_failure_reaches_all),  cmocka_unit_test(test_join_compares_what_must_be_equal),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,0 +1,209 @@
+/* The close of several processes: who closes early, who works on, and who has given up a call
+ * before. */
+#include "collectives_nodes.h"
+
+#include <stdio.h>
+
+static void close_early(nodes_test *test, mst_nodes *nodes, int32_t p) {
+    nodes_call(test, nodes, "function 'train'", MUSTER_OK);
+    if (p == 1) return;
+    nodes_call(test, nodes, "function 'train'", MUSTER_OK);
+    nodes_call(test, nodes, "function 'train'", MUSTER_OK);
+}
+
+static void test_calls_without_a_process_that_has_closed_are_refused(void **state) {
+    (void)state;
+    for (int32_t processes = 2; processes <= NODES_MOST; processes++) {
+        nodes_test test = {.launch_options = {.processes = processes}, .body = close_early};
+        nodes_run(&test);
+        for (int32_t p = 0; p < processes; p++)
+            for (int32_t k = 2; k < 4 && p != 1; k++)
+                nodes_expect(&test, p, p, k, MUSTER_BAD_STATE,
+                             "muster_function_call: process 1 (host host0) has closed its runtime, without which there are no calls");
+    }
+}
+
+/* How the wires of the tests below ended: by process. The wires of a process are those that it
+ * opens. */
+static struct {
+    void (*close)(mst_wire *wire, mst_wire_end end);
+    _Atomic int32_t closed;
+    _Atomic bool given_up; /* process 0 has given up its call */
+    mst_wire_end ends[NODES_MOST];
+    bool stale[NODES_MOST];
+} ends;
+
+static void note_end(mst_wire *wire, mst_wire_end end) {
+    ends.ends[wire->process] = end;
+    ends.stale[wire->process] = wire->stale;
+    ends.close(wire, end);
+    atomic_fetch_add(&ends.closed, 1);
+}
+
+/* Process 0 works until all others have closed, and then makes calls, or closes. */
+static void work_on(nodes_test *test, mst_nodes *nodes, int32_t p) {
+    const bool calls = *(const bool *)test->user;
+    if (p == 0) ends.close = nodes->wire->close;
+    pthread_barrier_wait(&test->barrier);
+    nodes->wire->close = note_end;
+    nodes->fail_after_ns = p == 0 ? -1 : 20000000; /* how long the others wait for it */
+    while (p == 0 && atomic_load(&ends.closed) < nodes->processes - 1) nodes_sleep(1000000);
+    for (int32_t k = 0; k < 2 && p == 0 && calls; k++) nodes_call(test, nodes, "function 'train'", MUSTER_OK);
+}
+
+static void expect_closed_by(const nodes_test *test, int32_t k) {
+    int32_t by = 0, names = 0;
+    char message[MST_MESSAGE_SIZE];
+    for (by = 1; by < test->launch_options.processes; by++) {
+        snprintf(message, sizeof message,
+                 "muster_function_call: process %d (host host0) has closed its runtime, without which there are no calls", (int)by);
+        names += strcmp(test->message[0][k], message) == 0;
+    }
+    assert_int_equal(test->status[0][k], MUSTER_BAD_STATE);
+    assert_int_equal(names, 1);
+}
+
+/* Nobody is lost: the others keep what process 0 may still use, and it learns that they have
+ * closed. */
+static void test_a_process_works_on_while_the_others_close(void **state) {
+    (void)state;
+    int32_t cases = 0;
+    for (int32_t processes = 2; processes <= NODES_MOST; processes++)
+        for (int32_t calls = 0; calls < 2; calls++, cases++) {
+            nodes_test test = {.launch_options = {.processes = processes}, .body = work_on, .user = &(bool){calls}};
+            atomic_store(&ends.closed, 0);
+            nodes_run(&test);
+            for (int32_t p = 1; p < processes; p++) assert_int_equal(ends.ends[p], MST_WIRE_KEEP);
+            assert_int_equal(test.notes[0], calls ? 2 : 0);
+            for (int32_t k = 0; k < test.notes[0]; k++) expect_closed_by(&test, k);
+            assert_int_not_equal(ends.ends[0], MST_WIRE_LOST);
+            assert_true(processes == 2 || ends.stale[0] || ends.ends[0] == MST_WIRE_KEEP);
+            assert_null(strstr(test.log, "lost"));
+            assert_int_equal(test.aborted, -1);
+        }
+    assert_int_equal(cases, 8);
+}
+
+/* Process p learns from its note k that process 1 has closed. */
+static void expect_closed(const nodes_test *test, int32_t p, int32_t k) {
+    nodes_expect(test, p, p, k, MUSTER_BAD_STATE,
+                 "muster_function_call: process 1 (host host0) has closed its runtime, without which there are no calls");
+}
+
+typedef enum when {
+    BEFORE, /* the others give up a call, then process 1 closes, and then they make the next one */
+    AFTER,  /* the same, but it no longer waits for them when they make the next one */
+    DURING  /* process 1 closes, process 0 gives up a call, and then the others come to that */
+} when;
+
+static void make_calls(nodes_test *test, mst_nodes *nodes, int32_t count) {
+    for (int32_t k = 0; k < count; k++) nodes_call(test, nodes, "function 'train'", MUSTER_OK);
+}
+
+/* Process 1 takes no part in the call that the others give up. */
+static void give_up_a_call(nodes_test *test, mst_nodes *nodes, int32_t p) {
+    const when w = *(const when *)test->user;
+    if (p == 0) ends.close = nodes->wire->close;
+    pthread_barrier_wait(&test->barrier);
+    nodes->wire->close = note_end;
+    if (p == 1) {
+        if (w == AFTER) nodes->fail_after_ns = 20000000; /* how long it waits in its close */
+        if (w != DURING) pthread_barrier_wait(&test->barrier);
+        return;
+    }
+    while (w == DURING && p != 0 && !atomic_load(&ends.given_up)) nodes_sleep(1000000);
+    nodes->fail_after_ns = 20000000;
+    make_calls(test, nodes, 1);
+    atomic_store(&ends.given_up, true);
+    nodes->fail_after_ns = -1;
+    if (w != DURING) pthread_barrier_wait(&test->barrier);
+    while (w == AFTER && atomic_load(&ends.closed) == 0) nodes_sleep(1000000);
+    make_calls(test, nodes, 2);
+}
+
+static void test_a_close_goes_on_behind_calls_that_were_given_up(void **state) {
+    (void)state;
+    int32_t cases = 0;
+    for (when w = BEFORE; w <= DURING; w++)
+        for (int32_t processes = w == DURING ? 3 : 2; processes <= NODES_MOST; processes++, cases++) {
+            nodes_test test = {.launch_options = {.processes = processes}, .body = give_up_a_call, .user = &w};
+            atomic_store(&ends.closed, 0);
+            atomic_store(&ends.given_up, false);
+            nodes_run(&test);
+            for (int32_t p = 0; p < processes; p++) {
+                if (p == 1) continue;
+                assert_int_equal(test.notes[p], 3);
+                if (test.status[p][0] != MUSTER_TIMEOUT) fail_msg("%d, process %d of %d: %s", w, p, processes, test.message[p][0]);
+                for (int32_t k = 1; k < 3; k++) expect_closed(&test, p, k);
+                assert_int_not_equal(ends.ends[p], MST_WIRE_LOST);
+            }
+            assert_int_equal(ends.ends[1], w == AFTER ? MST_WIRE_KEEP : MST_WIRE_FREE);
+            assert_null(strstr(test.log, "lost"));
+            assert_int_equal(test.aborted, -1);
+        }
+    assert_int_equal(cases, 11);
+}
+
+/* Nobody makes another call: all close, though process 1 has begun fewer calls than the others. */
+static void close_after_the_call(nodes_test *test, mst_nodes *nodes, int32_t p) {
+    if (p == 0) ends.close = nodes->wire->close;
+    pthread_barrier_wait(&test->barrier);
+    nodes->wire->close = note_end;
+    nodes->fail_after_ns = 20000000;
+    if (p != 1) make_calls(test, nodes, 2);
+    pthread_barrier_wait(&test->barrier);
+    nodes->fail_after_ns = -1;
+}
+
+static void test_all_close_together_after_calls_that_were_given_up(void **state) {
+    (void)state;
+    for (int32_t processes = 2; processes <= NODES_MOST; processes++) {
+        nodes_test test = {.launch_options = {.processes = processes}, .body = close_after_the_call};
+        nodes_run(&test);
+        for (int32_t p = 0; p < processes; p++) {
+            for (int32_t k = 0; k < 2 && p != 1; k++) assert_int_equal(test.status[p][k], MUSTER_TIMEOUT);
+            assert_int_equal(ends.ends[p], MST_WIRE_FREE);
+        }
+        assert_int_equal(test.counts.messages + test.counts.requests + test.counts.wires, 0);
+    }
+}
+
+/* The link is cut while process 1 closes and process 0 gives up a call: what the close has said of
+ * that call comes when process 0 has passed it. */
+static void close_behind_a_cut_link(nodes_test *test, mst_nodes *nodes, int32_t p) {
+    if (p == 0) ends.close = nodes->wire->close;
+    pthread_barrier_wait(&test->barrier);
+    nodes->wire->close = note_end;
+    nodes->fail_after_ns = 20000000;
+    if (p == 0) wire_launch_cut(test->launch, 0, 1);
+    pthread_barrier_wait(&test->barrier);
+    if (p == 1) return;
+    make_calls(test, nodes, 2);
+    while (atomic_load(&ends.closed) == 0) nodes_sleep(1000000);
+    wire_launch_heal(test->launch, 0, 1);
+    nodes->fail_after_ns = -1;
+    make_calls(test, nodes, 2);
+}
+
+static void test_a_late_word_of_the_close_counts_for_later_calls(void **state) {
+    (void)state;
+    nodes_test test = {.launch_options = {.processes = 2}, .body = close_behind_a_cut_link};
+    atomic_store(&ends.closed, 0);
+    nodes_run(&test);
+    assert_int_equal(test.notes[0], 4);
+    for (int32_t k = 0; k < 2; k++) assert_int_equal(test.status[0][k], MUSTER_TIMEOUT);
+    for (int32_t k = 2; k < 4; k++) expect_closed(&test, 0, k);
+    assert_int_equal(ends.ends[1], MST_WIRE_KEEP);
+    assert_int_not_equal(ends.ends[0], MST_WIRE_LOST);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_calls_without_a_process_that_has_closed_are_refused),
+        cmocka_unit_test(test_a_process_works_on_while_the_others_close),
+        cmocka_unit_test(test_a_close_goes_on_behind_calls_that_were_given_up),
+        cmocka_unit_test(test_a_late_word_of_the_close_counts_for_later_calls),
+        cmocka_unit_test(test_all_close_together_after_calls_that_were_given_up),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
