@@ -8,7 +8,7 @@
 
 typedef struct mst_channel {
     mst_wire *wire;
-    int32_t lane;           /* below MST_WIRE_LANES; 0: the rounds */
+    int32_t lane;           /* below MST_WIRE_LANES; 0: the rounds; the last MST_NODES_DATA_LANES: the data of calls */
     int32_t size, rank;     /* its members, and which of them this process is */
     const int32_t *members; /* [size] their process numbers, kept by the owner; NULL: member i is process i */
     int32_t slice;          /* 0; 1 to MST_CHANNEL_SLICES: schedules that run beside each other on the lane */

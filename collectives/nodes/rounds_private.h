@@ -53,8 +53,9 @@ typedef struct mst_nodes_wants {
 } mst_nodes_wants;
 
 typedef struct mst_returned {
-    int64_t ask_ns, pause_ns; /* when to ask next */
-    int32_t process;          /* that is asked, or was last */
+    int64_t ask_ns, pause_ns;      /* when to ask next */
+    int64_t asked_ns, patience_ns; /* when the open question was asked, and after how long it is asked again */
+    int32_t process;               /* that is asked, or was last */
 } mst_returned;
 /* One step: asks, or looks at the answer. Returns whether a rank has returned. The caller holds the
  * lock of the wire. */

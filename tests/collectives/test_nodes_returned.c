@@ -4,6 +4,7 @@
 #include "base_check.h"
 #include "base_seed.h"
 #include "collectives_spans.h"
+#include "nodes/rounds_private.h"
 #include "wire_launch.h"
 
 #include <stdio.h>
@@ -287,6 +288,74 @@ static void test_an_old_answer_ends_nothing(void **state) {
     assert_int_equal(cases, seeds);
 }
 
+/* ---- questions that are dropped ---- */
+
+enum { HELD_NS = 200000000 };
+
+/* Half of the slots of process 1 seem to be on their way to process 0 for long: receives that
+ * nothing is ever sent to. For HELD_NS. */
+typedef struct held_slots {
+    spans_launch launch;
+    pthread_t thread;
+    char nothing[MST_CONTROL_SLOTS / 2];
+} held_slots;
+
+static void hold_slots(held_slots *h) {
+    mst_nodes *nodes = h->launch.process[1].nodes;
+    mst_wire *wire = nodes->wire;
+    pthread_mutex_lock(&wire->lock);
+    for (int32_t i = 0; i < MST_CONTROL_SLOTS / 2; i++) {
+        struct mst_control_slot *slot = &nodes->rounds->control.slots[i];
+        slot->to = 0;
+        slot->sent_ns = 0;
+        assert_int_equal(slot->request, 0);
+        wire->table->receive(wire->state, &h->nothing[i], 1, 0, mst_wire_tag(0, MST_KIND_FREE), &slot->request);
+    }
+    pthread_mutex_unlock(&wire->lock);
+}
+
+static void *free_slots(void *argument) {
+    held_slots *h = argument;
+    mst_nodes *nodes = h->launch.process[1].nodes;
+    mst_wire *wire = nodes->wire;
+    nanosleep(&(struct timespec){.tv_nsec = HELD_NS}, NULL);
+    pthread_mutex_lock(&wire->lock);
+    for (int32_t i = 0; i < MST_CONTROL_SLOTS / 2; i++) wire->table->cancel(wire->state, &nodes->rounds->control.slots[i].request);
+    pthread_mutex_unlock(&wire->lock);
+    return NULL;
+}
+
+/* Rank 1 returns; rank 0 waits for it, and is waited for by rank 2, so that process 1 takes what
+ * comes. */
+static muster_status drop_task(muster_worker *w, void *argument) {
+    held_slots *h = argument;
+    const int32_t rank = spans_rank(w);
+    float x;
+    if (rank == 1) {
+        hold_slots(h);
+        if (pthread_create(&h->thread, NULL, free_slots, h) != 0) return mst_error(MUSTER_SYSTEM, "no thread");
+    }
+    MUSTER_TRY(muster_worker_barrier(w, NULL));
+    return rank == 1 ? MUSTER_OK : muster_worker_recv(w, NULL, rank == 0 ? 1 : 0, 4, vector(&x, 1));
+}
+
+static void test_a_question_that_is_dropped_is_asked_again(void **state) {
+    static const int32_t counts[] = {1, 2};
+    held_slots h;
+    struct timespec begin, end;
+    (void)state;
+    spans_open(&h.launch, &(spans_options){.counts = counts, .processes = 2, .fail_after_ns = -1});
+    clock_gettime(CLOCK_MONOTONIC, &begin);
+    const muster_status status = spans_run(&h.launch, drop_task, &h);
+    clock_gettime(CLOCK_MONOTONIC, &end);
+    pthread_join(h.thread, NULL);
+    assert_int_equal(status, MUSTER_INVALID_ARGUMENT);
+    assert_non_null(strstr(h.launch.process[0].message, "returned without sending the message of recv with tag 4"));
+    assert_true((end.tv_sec - begin.tv_sec) * 1000000000LL + end.tv_nsec - begin.tv_nsec > HELD_NS); /* the first one was dropped */
+    spans_close(&h.launch);
+    assert_int_equal(h.launch.left, 0);
+}
+
 /* ---- a failure decides ---- */
 
 static muster_status failing_task(muster_worker *w, void *argument) {
@@ -318,6 +387,7 @@ int main(void) {
         cmocka_unit_test(test_processes_and_hosts_are_named),
         cmocka_unit_test(test_ranks_that_have_done_all_end_nothing),
         cmocka_unit_test(test_an_old_answer_ends_nothing),
+        cmocka_unit_test(test_a_question_that_is_dropped_is_asked_again),
         cmocka_unit_test(test_a_failure_is_no_return),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
