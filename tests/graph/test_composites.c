@@ -271,8 +271,61 @@ static void gradients_at_kinks_are_finite(void **state) {
     assert_int_equal(compared, 17);
 }
 
+/* ---- squares and counts that the dtype does not hold ---- */
+
+/* *sum = the sum of the text, whose x has the dtype, and dx = its gradient. */
+static void run_typed(muster_runtime *runtime, const char *dtype, const char *text, const muster_tensor *x, double *sum, double *dx) {
+    char narrow[64];
+    muster_graph *graph;
+    muster_expr *d;
+    assert_ok(muster_graph_create(runtime, "typed", &graph));
+    muster_expr *in = muster_graph_input(graph, "x64", MUSTER_F64, 2, x->shape, MUSTER_BROADCAST);
+    snprintf(narrow, sizeof narrow, "cast(x64, %s)", dtype);
+    muster_expr *typed = muster_expr_parse(graph, narrow);
+    muster_expr *result = muster_expr_parse(graph, text, "x", typed);
+    if (muster_expr_ndim(result) < 0) fail_msg("%s: %s", text, muster_last_error());
+    muster_expr *loss = muster_expr_parse(graph, "sum(cast(result, f64))", "result", result);
+    assert_ok(muster_gradient(loss, &in, 1, &d));
+    assert_ok(muster_graph_output(graph, "sum", loss, MUSTER_AUTO));
+    assert_ok(muster_graph_output(graph, "dx", d, MUSTER_AUTO));
+    muster_function *function = compile(graph);
+    assert_ok(muster_graph_destroy(graph));
+    const muster_tensor out[] = {muster_f64(sum), muster_f64(dx, x->shape[0], x->shape[1])};
+    assert_ok(muster_function_call(function, x, 1, out, 2, NULL));
+    assert_ok(muster_function_destroy(function));
+}
+
+static bool is_near(double received, double expected, double tolerance) { return fabs(received - expected) <= tolerance * fabs(expected); }
+
+/* f16 has numbers up to 65504, and bf16 no odd numbers above 256. */
+static void averages_of_more_elements_than_the_dtype_counts_have_gradients(void **state) {
+    enum { N = 70000 };
+    static const struct {
+        const char *dtype, *text;
+        double expected, tolerance;
+    } rows[] = {
+        {"f16", "mean(x)", 1. / N, 0x1p-25 * N},
+        {"f16", "mean(x, axis=0)", 1. / N, 0x1p-25 * N},
+        {"f16", "mean(x, axis=0, keepdims=True)", 1. / N, 0x1p-25 * N},
+        {"bf16", "mean(x[0:257])", 1. / 257, 0x1p-9},
+    };
+    static double x[N], dx[N];
+    const muster_tensor in = muster_f64(x, N, 1);
+    int32_t compared = 0;
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++, compared++) {
+        double sum;
+        run_typed(*state, rows[i].dtype, rows[i].text, &in, &sum, dx);
+        if (!is_near(dx[0], rows[i].expected, rows[i].tolerance))
+            fail_msg("%s of %s: the gradient is %.9g", rows[i].text, rows[i].dtype, dx[0]);
+    }
+    assert_int_equal(compared, 4);
+}
+
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(wrong_arguments_are_refused), cmocka_unit_test(rows_of_the_call_are_followed),
-                                       cmocka_unit_test(wrong_indices_end_the_call), cmocka_unit_test(gradients_at_kinks_are_finite)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(wrong_arguments_are_refused),
+                                       cmocka_unit_test(rows_of_the_call_are_followed),
+                                       cmocka_unit_test(wrong_indices_end_the_call),
+                                       cmocka_unit_test(gradients_at_kinks_are_finite),
+                                       cmocka_unit_test(averages_of_more_elements_than_the_dtype_counts_have_gradients)};
     return cmocka_run_group_tests(tests, graph_open, graph_close);
 }
