@@ -297,6 +297,47 @@ static void run_typed(muster_runtime *runtime, const char *dtype, const char *te
 
 static bool is_near(double received, double expected, double tolerance) { return fabs(received - expected) <= tolerance * fabs(expected); }
 
+/* The first column has 300 and -300 in turns, the second one 300 and zeros, all times the scale.
+ * Expected are, by hand, the sum of the results, and the gradients of three elements. */
+static void squares_may_be_larger_than_the_dtype(void **state) {
+    enum { N = 100 };
+    static const struct {
+        const char *dtype, *text;
+        double scale, sum, first[2], second; /* the gradients of x[0, 0], x[0, 1], and x[1, 1] */
+    } rows[] = {
+        {"f16", "norm(x, 2, axis=0)", 1, 3300, {0.1, 1}, 0},
+        {"f16", "norm(x, 2, axis=0, keepdims=True)", 1, 3300, {0.1, 1}, 0},
+        {"f16", "norm(x[:, 0:1], keepdims=True)", 1, 3000, {0.1, 0}, 0},
+        {"f16", "norm(x[:, 0:1])", 1, 3000, {0.1, 0}, 0},
+        {"f16", "norm(x, 3, axis=0)", 1, 1692.4766500838336, {0.046415888336127795, 1}, 0},
+        {"f16", "std(x, axis=0)", 1, 329.84962311231894, {0.01, 0.09949874371066199}, -0.001005037815259212},
+        {"f16", "var(x[:, 1:2], axis=0)", 1, 891, {0, 5.94}, -0.06},
+        {"f16", "var(x[:, 1:2])", 1, 891, {0, 5.94}, -0.06},
+        {"f16", "mean_squared_error(x[:, 1:2], x[:, 1:2] * 0, axis=0)", 1, 900, {0, 6}, 0},
+        {"bf16", "norm(x, 2, axis=0)", 1e20, 3300e20, {0.1, 1}, 0},
+        {"f32", "norm(x, 2, axis=0)", 1e20, 3300e20, {0.1, 1}, 0},
+        {"f32", "norm(x[:, 0:1])", 1e20, 3000e20, {0.1, 0}, 0},
+        {"f32", "norm(x[:, 0:1], keepdims=True)", 1e20, 3000e20, {0.1, 0}, 0},
+    };
+    static double x[N][2], dx[N][2];
+    int32_t compared = 0;
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++, compared++) {
+        const double tolerance = strcmp(rows[i].dtype, "f32") == 0 ? 1e-6 : strcmp(rows[i].dtype, "f16") == 0 ? 1e-3 : 1e-2;
+        double sum;
+        for (int32_t r = 0; r < N; r++) {
+            x[r][0] = (r % 2 ? -300 : 300) * rows[i].scale;
+            x[r][1] = r ? 0 : 300 * rows[i].scale;
+        }
+        const muster_tensor in = muster_f64(x, N, 2);
+        run_typed(*state, rows[i].dtype, rows[i].text, &in, &sum, &dx[0][0]);
+        if (!is_near(sum, rows[i].sum, tolerance)) fail_msg("%s of %s: the sum is %g", rows[i].text, rows[i].dtype, sum);
+        if (!is_near(dx[0][0], rows[i].first[0], tolerance) || !is_near(dx[0][1], rows[i].first[1], tolerance) ||
+            !is_near(dx[1][1], rows[i].second, tolerance))
+            fail_msg("%s of %s: the gradients are %g, %g, %g", rows[i].text, rows[i].dtype, dx[0][0], dx[0][1], dx[1][1]);
+    }
+    assert_int_equal(compared, 13);
+}
+
 /* f16 has numbers up to 65504, and bf16 no odd numbers above 256. */
 static void averages_of_more_elements_than_the_dtype_counts_have_gradients(void **state) {
     enum { N = 70000 };
@@ -326,6 +367,7 @@ int main(void) {
                                        cmocka_unit_test(rows_of_the_call_are_followed),
                                        cmocka_unit_test(wrong_indices_end_the_call),
                                        cmocka_unit_test(gradients_at_kinks_are_finite),
+                                       cmocka_unit_test(squares_may_be_larger_than_the_dtype),
                                        cmocka_unit_test(averages_of_more_elements_than_the_dtype_counts_have_gradients)};
     return cmocka_run_group_tests(tests, graph_open, graph_close);
 }
