@@ -235,6 +235,17 @@ static void gradients_at_kinks_are_finite(void **state) {
         {"norm(x)", 0, 0},
         {"std(x)", 0, 0},
         {"norm(x[0:1])", -2, -1},
+        {"norm(x, 3)", 0, 0},
+        {"norm(x, 0.5)", 0, 0},
+        {"norm(x[0:1], 3)", -2, -1},
+        {"norm(concatenate(x[0:1] * 0, x[1:2]), 0.5)", 2, 0},
+        {"x ** 0", 0, 0},
+        {"x ** 0", -2, 0},
+        {"x ** 1", 0, 1},
+        {"power(x, stop_gradient(x * 0))", 0, 0},
+        {"power(x, stop_gradient(x * 0))", -2, 0},
+        {"power(x, 1 - arange(2, dtype=f64))", 0, 1},
+        {"power(x, arange(2, dtype=f64))", 0, 0},
         {"elu(x)", 1000, 1},
         {"elu(x)", 0, 1},
         {"selu(x)", 1000, 1.0507009873554805},
@@ -268,7 +279,7 @@ static void gradients_at_kinks_are_finite(void **state) {
         if (!(fabs(dx[0] - rows[i].expected) <= 1e-12))
             fail_msg("%s at %g: expected %g, received %g", rows[i].text, rows[i].x, rows[i].expected, dx[0]);
     }
-    assert_int_equal(compared, 17);
+    assert_int_equal(compared, 28);
 }
 
 /* ---- squares and counts that the dtype does not hold ---- */

@@ -38,6 +38,15 @@ const mst_operator mst_operator_std = {MST_ANY_OPERATOR(std, "the square root of
                                        .expand = expand_std,
                                        .infer = mst_draft_composite};
 
+/* x ** exponent, for x from 0 on. Where its gradient at 0 would be infinite, it is taken as 0. */
+static muster_expr *power_of(mst_draft *draft, muster_expr *x, double exponent) {
+    muster_expr *by = mst_number(draft->graph, x->type.dtype, exponent);
+    if (exponent >= 1) return E(power, x, by);
+    muster_expr *none = E(equal, x, mst_number(draft->graph, x->type.dtype, 0));
+    muster_expr *powers = E(power, E(where, none, mst_number(draft->graph, x->type.dtype, 1), x), by);
+    return E(where, none, mst_number(draft->graph, x->type.dtype, pow(0, exponent)), powers);
+}
+
 /* In a dtype that holds the square of every x: of all elements in f64, too. */
 static muster_expr *euclidean_norm(mst_draft *draft, const mst_graph_value *axes) {
     const muster_dtype dtype = X->type.dtype, wide = dtype == MUSTER_F16 ? MUSTER_F32 : MUSTER_F64;
@@ -64,8 +73,8 @@ static muster_expr *expand_norm(mst_draft *draft) {
     if (isinf(ord)) return reduced(draft, ord > 0 ? MST_OPERATOR_max : MST_OPERATOR_min, E(absolute, X), axes);
     muster_expr *sizes = E(absolute, mst_cast_to(X, mst_dtype_compute(dtype)));
     if (mst_node_is_error(sizes)) return sizes;
-    muster_expr *sum = reduced(draft, MST_OPERATOR_sum, E(power, sizes, mst_number(draft->graph, sizes->type.dtype, ord)), axes);
-    return mst_cast_to(E(power, sum, mst_number(draft->graph, sizes->type.dtype, 1 / ord)), dtype);
+    muster_expr *sum = reduced(draft, MST_OPERATOR_sum, power_of(draft, sizes, ord), axes);
+    return mst_node_is_error(sum) ? sum : mst_cast_to(power_of(draft, sum, 1 / ord), dtype);
 }
 
 const mst_operator mst_operator_norm = {
