@@ -198,25 +198,25 @@ static muster_status instance_make(mst_making *m, const muster_tensor *given, ms
 
 muster_status mst_instance_make(const mst_graph_program *program, int32_t rank, const muster_tensor *given, const muster_tensor *out,
                                 const muster_tensor *updates, mst_instance **instance) {
-    mst_making m = {.program = program,
-                    .rank = rank,
-                    .out = out,
-                    .updates = updates,
-                    .sharing = &program->ranks[rank].sharing,
-                    .limit = program->memory_limit};
+    const mst_making first = {.program = program,
+                              .rank = rank,
+                              .out = out,
+                              .updates = updates,
+                              .sharing = &program->ranks[rank].sharing,
+                              .limit = program->memory_limit};
+    mst_making m = first, less = first;
     mst_instance *unlimited;
-    MUSTER_TRY(instance_make(&m, given, instance));
-    unlimited = *instance;
+    MUSTER_TRY(instance_make(&m, given, &unlimited));
     const int64_t block = loop_bytes(unlimited), over = unlimited->arena_bytes - program->memory_limit;
-    if (!program->memory_limit || !block || over <= 0) return MUSTER_OK;
-    mst_making less = m;
+    if (!program->memory_limit || !block || over <= 0) {
+        *instance = unlimited;
+        return MUSTER_OK;
+    }
     less.loop_limit = block > over ? block - over : 1;
-    less.until = NULL;
-    less.plan = (mst_plan){0};
-    MUSTER_TRY(instance_make(&less, given, instance));
-    (*instance)->unlimited_bytes = unlimited->unlimited_bytes;
+    const muster_status status = instance_make(&less, given, instance);
+    if (status == MUSTER_OK) (*instance)->unlimited_bytes = unlimited->unlimited_bytes;
     mst_instance_free(unlimited);
-    return MUSTER_OK;
+    return status;
 }
 
 muster_status mst_instance_make_loop(const mst_graph_program *program, int32_t rank, const mst_sharing *sharing,

@@ -235,6 +235,17 @@ static void gradients_at_kinks_are_finite(void **state) {
         {"norm(x)", 0, 0},
         {"std(x)", 0, 0},
         {"norm(x[0:1])", -2, -1},
+        {"norm(x, 3)", 0, 0},
+        {"norm(x, 0.5)", 0, 0},
+        {"norm(x[0:1], 3)", -2, -1},
+        {"norm(concatenate(x[0:1] * 0, x[1:2]), 0.5)", 2, 0},
+        {"x ** 0", 0, 0},
+        {"x ** 0", -2, 0},
+        {"x ** 1", 0, 1},
+        {"power(x, stop_gradient(x * 0))", 0, 0},
+        {"power(x, stop_gradient(x * 0))", -2, 0},
+        {"power(x, 1 - arange(2, dtype=f64))", 0, 1},
+        {"power(x, arange(2, dtype=f64))", 0, 0},
         {"elu(x)", 1000, 1},
         {"elu(x)", 0, 1},
         {"selu(x)", 1000, 1.0507009873554805},
@@ -268,11 +279,106 @@ static void gradients_at_kinks_are_finite(void **state) {
         if (!(fabs(dx[0] - rows[i].expected) <= 1e-12))
             fail_msg("%s at %g: expected %g, received %g", rows[i].text, rows[i].x, rows[i].expected, dx[0]);
     }
-    assert_int_equal(compared, 17);
+    assert_int_equal(compared, 28);
+}
+
+/* ---- squares and counts that the dtype does not hold ---- */
+
+/* *sum = the sum of the text, whose x has the dtype, and dx = its gradient. */
+static void run_typed(muster_runtime *runtime, const char *dtype, const char *text, const muster_tensor *x, double *sum, double *dx) {
+    char narrow[64];
+    muster_graph *graph;
+    muster_expr *d;
+    assert_ok(muster_graph_create(runtime, "typed", &graph));
+    muster_expr *in = muster_graph_input(graph, "x64", MUSTER_F64, 2, x->shape, MUSTER_BROADCAST);
+    snprintf(narrow, sizeof narrow, "cast(x64, %s)", dtype);
+    muster_expr *typed = muster_expr_parse(graph, narrow);
+    muster_expr *result = muster_expr_parse(graph, text, "x", typed);
+    if (muster_expr_ndim(result) < 0) fail_msg("%s: %s", text, muster_last_error());
+    muster_expr *loss = muster_expr_parse(graph, "sum(cast(result, f64))", "result", result);
+    assert_ok(muster_gradient(loss, &in, 1, &d));
+    assert_ok(muster_graph_output(graph, "sum", loss, MUSTER_AUTO));
+    assert_ok(muster_graph_output(graph, "dx", d, MUSTER_AUTO));
+    muster_function *function = compile(graph);
+    assert_ok(muster_graph_destroy(graph));
+    const muster_tensor out[] = {muster_f64(sum), muster_f64(dx, x->shape[0], x->shape[1])};
+    assert_ok(muster_function_call(function, x, 1, out, 2, NULL));
+    assert_ok(muster_function_destroy(function));
+}
+
+static bool is_near(double received, double expected, double tolerance) { return fabs(received - expected) <= tolerance * fabs(expected); }
+
+/* The first column has 300 and -300 in turns, the second one 300 and zeros, all times the scale.
+ * Expected are, by hand, the sum of the results, and the gradients of three elements. */
+static void squares_may_be_larger_than_the_dtype(void **state) {
+    enum { N = 100 };
+    static const struct {
+        const char *dtype, *text;
+        double scale, sum, first[2], second; /* the gradients of x[0, 0], x[0, 1], and x[1, 1] */
+    } rows[] = {
+        {"f16", "norm(x, 2, axis=0)", 1, 3300, {0.1, 1}, 0},
+        {"f16", "norm(x, 2, axis=0, keepdims=True)", 1, 3300, {0.1, 1}, 0},
+        {"f16", "norm(x[:, 0:1], keepdims=True)", 1, 3000, {0.1, 0}, 0},
+        {"f16", "norm(x[:, 0:1])", 1, 3000, {0.1, 0}, 0},
+        {"f16", "norm(x, 3, axis=0)", 1, 1692.4766500838336, {0.046415888336127795, 1}, 0},
+        {"f16", "std(x, axis=0)", 1, 329.84962311231894, {0.01, 0.09949874371066199}, -0.001005037815259212},
+        {"f16", "var(x[:, 1:2], axis=0)", 1, 891, {0, 5.94}, -0.06},
+        {"f16", "var(x[:, 1:2])", 1, 891, {0, 5.94}, -0.06},
+        {"f16", "mean_squared_error(x[:, 1:2], x[:, 1:2] * 0, axis=0)", 1, 900, {0, 6}, 0},
+        {"bf16", "norm(x, 2, axis=0)", 1e20, 3300e20, {0.1, 1}, 0},
+        {"f32", "norm(x, 2, axis=0)", 1e20, 3300e20, {0.1, 1}, 0},
+        {"f32", "norm(x[:, 0:1])", 1e20, 3000e20, {0.1, 0}, 0},
+        {"f32", "norm(x[:, 0:1], keepdims=True)", 1e20, 3000e20, {0.1, 0}, 0},
+    };
+    static double x[N][2], dx[N][2];
+    int32_t compared = 0;
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++, compared++) {
+        const double tolerance = strcmp(rows[i].dtype, "f32") == 0 ? 1e-6 : strcmp(rows[i].dtype, "f16") == 0 ? 1e-3 : 1e-2;
+        double sum;
+        for (int32_t r = 0; r < N; r++) {
+            x[r][0] = (r % 2 ? -300 : 300) * rows[i].scale;
+            x[r][1] = r ? 0 : 300 * rows[i].scale;
+        }
+        const muster_tensor in = muster_f64(x, N, 2);
+        run_typed(*state, rows[i].dtype, rows[i].text, &in, &sum, &dx[0][0]);
+        if (!is_near(sum, rows[i].sum, tolerance)) fail_msg("%s of %s: the sum is %g", rows[i].text, rows[i].dtype, sum);
+        if (!is_near(dx[0][0], rows[i].first[0], tolerance) || !is_near(dx[0][1], rows[i].first[1], tolerance) ||
+            !is_near(dx[1][1], rows[i].second, tolerance))
+            fail_msg("%s of %s: the gradients are %g, %g, %g", rows[i].text, rows[i].dtype, dx[0][0], dx[0][1], dx[1][1]);
+    }
+    assert_int_equal(compared, 13);
+}
+
+/* f16 has numbers up to 65504, and bf16 no odd numbers above 256. */
+static void averages_of_more_elements_than_the_dtype_counts_have_gradients(void **state) {
+    enum { N = 70000 };
+    static const struct {
+        const char *dtype, *text;
+        double expected, tolerance;
+    } rows[] = {
+        {"f16", "mean(x)", 1. / N, 0x1p-25 * N},
+        {"f16", "mean(x, axis=0)", 1. / N, 0x1p-25 * N},
+        {"f16", "mean(x, axis=0, keepdims=True)", 1. / N, 0x1p-25 * N},
+        {"bf16", "mean(x[0:257])", 1. / 257, 0x1p-9},
+    };
+    static double x[N], dx[N];
+    const muster_tensor in = muster_f64(x, N, 1);
+    int32_t compared = 0;
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++, compared++) {
+        double sum;
+        run_typed(*state, rows[i].dtype, rows[i].text, &in, &sum, dx);
+        if (!is_near(dx[0], rows[i].expected, rows[i].tolerance))
+            fail_msg("%s of %s: the gradient is %.9g", rows[i].text, rows[i].dtype, dx[0]);
+    }
+    assert_int_equal(compared, 4);
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(wrong_arguments_are_refused), cmocka_unit_test(rows_of_the_call_are_followed),
-                                       cmocka_unit_test(wrong_indices_end_the_call), cmocka_unit_test(gradients_at_kinks_are_finite)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(wrong_arguments_are_refused),
+                                       cmocka_unit_test(rows_of_the_call_are_followed),
+                                       cmocka_unit_test(wrong_indices_end_the_call),
+                                       cmocka_unit_test(gradients_at_kinks_are_finite),
+                                       cmocka_unit_test(squares_may_be_larger_than_the_dtype),
+                                       cmocka_unit_test(averages_of_more_elements_than_the_dtype_counts_have_gradients)};
     return cmocka_run_group_tests(tests, graph_open, graph_close);
 }

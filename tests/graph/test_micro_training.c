@@ -213,6 +213,32 @@ static void memory_that_runs_out_is_said(void **state) {
     assert_true(failed > 20);
 }
 
+/* With a limit the steps are planned a second time. An allocation that fails then leaves nothing
+ * behind of the first plan. */
+static void failures_under_a_limit_leave_no_memory_behind(void **state) {
+    static network_results got;
+    int64_t live = 0;
+    int32_t failed = 0;
+    bool done = false;
+    (void)state;
+    for (int64_t k = 0; !done; k += k && !test_is_full() ? 3 : 1) { /* 0: nothing fails, for what the library keeps */
+        network net;
+        muster_graph_options options = options_of(3);
+        options.memory_limit = 1;
+        assert_ok(network_open(&net, "host:1", MUSTER_SGD, 0, &options));
+        mst_memory_fail_at(k);
+        const muster_status status = network_call(&net, 40, &got);
+        mst_memory_fail_at(0);
+        done = k && status == MUSTER_OK;
+        failed += status != MUSTER_OK;
+        if (status != MUSTER_OK && status != MUSTER_OUT_OF_MEMORY) fail_msg("allocation %d: %s", (int)k, muster_last_error());
+        assert_ok(muster_runtime_close(net.runtime));
+        if (!k) live = mst_memory_live();
+        if (mst_memory_live() != live) fail_msg("allocation %d: %lld blocks are left", (int)k, (long long)(mst_memory_live() - live));
+    }
+    assert_true(failed > 20);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_rule_trains_as_with_all_rows_at_once),
@@ -222,6 +248,7 @@ int main(void) {
         cmocka_unit_test(steady_calls_allocate_nothing),
         cmocka_unit_test(a_micro_batch_that_fails_updates_nothing),
         cmocka_unit_test(memory_that_runs_out_is_said),
+        cmocka_unit_test(failures_under_a_limit_leave_no_memory_behind),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

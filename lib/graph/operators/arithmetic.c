@@ -66,10 +66,20 @@ GRADIENT_BINARY(multiply, G(multiply, dy, Y), G(multiply, dy, X))
 GRADIENT_BINARY(divide, G(divide, dy, Y), G(negative, G(divide, G(multiply, dy, node), Y)))
 GRADIENT_BINARY(maximum, G(where, G(greater_equal, X, Y), dy, NUMBER(0)), G(where, G(greater_equal, X, Y), NUMBER(0), dy))
 GRADIENT_BINARY(minimum, G(where, G(less_equal, X, Y), dy, NUMBER(0)), G(where, G(less_equal, X, Y), NUMBER(0), dy))
-/* The second is defined where x > 0; elsewhere it is 0, as the limit for x = 0 and y > 0 is. */
-GRADIENT_BINARY(power, G(multiply, dy, G(multiply, Y, G(power, X, G(subtract, Y, NUMBER(1))))),
-                G(multiply, dy, G(where, G(greater, X, NUMBER(0)), G(multiply, node, G(log, X)), NUMBER(0))))
+/* y x^(y - 1), which is 0 for y = 0: for x = 0, too, where it would be 0 times infinity. */
+static muster_expr *slope_by_base(muster_expr *node) {
+    muster_expr *zero = NUMBER(0), *less = G(subtract, Y, NUMBER(1));
+    if (!mst_node_is(Y, MST_OPERATOR_full)) less = G(where, G(logical_and, G(equal, X, zero), G(equal, Y, zero)), zero, less);
+    return G(multiply, Y, G(power, X, less));
+}
 
+static void gradient_power(mst_gradients *gradients, muster_expr *node, muster_expr *dy) {
+    const bool is_constant = mst_node_is(Y, MST_OPERATOR_full) && mst_number_of(Y) == 0;
+    if (mst_gradient_wanted(gradients, node, 0) && !is_constant) mst_gradient_add(gradients, node, 0, G(multiply, dy, slope_by_base(node)));
+    /* it is defined where x > 0; elsewhere it is 0, as the limit for x = 0 and y > 0 is */
+    if (mst_gradient_wanted(gradients, node, 1))
+        mst_gradient_add(gradients, node, 1, G(multiply, dy, G(where, G(greater, X, NUMBER(0)), G(multiply, node, G(log, X)), NUMBER(0))));
+}
 GRADIENT_BINARY(remainder, dy, G(negative, G(multiply, dy, G(floor_divide, X, Y))))
 GRADIENT_BINARY(fmod, dy, G(negative, G(multiply, dy, G(trunc, G(divide, X, Y)))))
 GRADIENT_BINARY(atan2, G(multiply, dy, G(divide, Y, G(add, G(square, X), G(square, Y)))),

@@ -11,11 +11,6 @@
 /* A number of the dtype of operand 0. */
 #define NUMBER(value) mst_number(draft->graph, X->type.dtype, (value))
 
-/* x in this dtype: itself, if it has that. */
-static inline muster_expr *mst_cast_to(muster_expr *x, muster_dtype dtype) {
-    if (mst_node_is_error(x) || x->type.dtype == dtype) return x;
-    return mst_apply(x->graph, MST_OPERATOR_cast, &x, 1, (mst_graph_value[]){{.integer = dtype}});
-}
 /* The square root, whose gradient at 0 is taken as 0 (it would be infinite). */
 muster_expr *mst_root(mst_draft *draft, muster_expr *x);
 

@@ -8,10 +8,12 @@ static bool numbers_agree(mst_draft *draft) {
     return mst_draft_unify(draft, 0, &dtype) == MUSTER_OK;
 }
 
+/* A square may be more than a dtype of 16 bits holds, where the average is not. */
 static muster_expr *expand_squared_error(mst_draft *draft) {
     if (!numbers_agree(draft)) return draft->graph->error;
-    muster_expr *squares = E(square, E(subtract, X, Y));
-    return mst_apply(draft->graph, MST_OPERATOR_mean, &squares, 1, draft->values);
+    const muster_dtype dtype = X->type.dtype, compute = mst_dtype_compute(dtype);
+    muster_expr *squares = E(square, E(subtract, mst_cast_to(X, compute), mst_cast_to(Y, compute)));
+    return mst_cast_to(mst_apply(draft->graph, MST_OPERATOR_mean, &squares, 1, draft->values), dtype);
 }
 
 const mst_operator mst_operator_mean_squared_error = {

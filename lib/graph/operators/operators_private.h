@@ -45,6 +45,11 @@ muster_status mst_draft_axis(mst_draft *draft, int32_t attribute, int32_t *axis)
 bool mst_draft_numbers(const mst_draft *draft, double values[2]);
 
 static inline double mst_number_of(const muster_expr *node) { return node->values[1].number; } /* of a full */
+/* x in this dtype: itself, if it has that. */
+static inline muster_expr *mst_cast_to(muster_expr *x, muster_dtype dtype) {
+    if (mst_node_is_error(x) || x->type.dtype == dtype) return x;
+    return mst_apply(x->graph, MST_OPERATOR_cast, &x, 1, (mst_graph_value[]){{.integer = dtype}});
+}
 /* transpose(node, axes), and its gradient. */
 muster_expr *mst_transpose_to(muster_expr *node, const int64_t *axes);
 /* The node with these axes (a mask) moved to the end, in their order; axes receives the order. */

@@ -115,8 +115,11 @@ static void gradient_sum(mst_gradients *gradients, muster_expr *node, muster_exp
     mst_gradient_add(gradients, node, 0, mst_broadcast_to(mst_keep_axes(dy, &X->type, mask_of(node)), &X->type));
 }
 
+/* f16 has no number above 65504, which would be how many elements there are. */
 static void gradient_mean(mst_gradients *gradients, muster_expr *node, muster_expr *dy) {
-    gradient_sum(gradients, node, MST_APPLY(node->graph, divide, dy, mst_extent(X, mask_of(node), node->type.dtype)));
+    const muster_dtype dtype = node->type.dtype, compute = mst_dtype_compute(dtype);
+    muster_expr *each = MST_APPLY(node->graph, divide, mst_cast_to(dy, compute), mst_extent(X, mask_of(node), compute));
+    gradient_sum(gradients, node, mst_cast_to(each, dtype));
 }
 
 /* Is it the first of the largest (smallest) elements of its row? */
@@ -205,8 +208,7 @@ static muster_status run_squares(muster_worker *worker, const mst_step_run *run)
 static void gradient_squares(mst_gradients *gradients, muster_expr *node, muster_expr *dy) {
     const muster_dtype dtype = X->type.dtype;
     muster_expr *twice = MST_APPLY(node->graph, multiply, mst_number(node->graph, MUSTER_F64, 2), dy);
-    if (dtype != MUSTER_F64) twice = mst_apply(node->graph, MST_OPERATOR_cast, &twice, 1, (mst_graph_value[]){{.integer = dtype}});
-    mst_gradient_add(gradients, node, 0, MST_APPLY(node->graph, multiply, X, twice));
+    mst_gradient_add(gradients, node, 0, MST_APPLY(node->graph, multiply, X, mst_cast_to(twice, dtype)));
 }
 
 const mst_operator mst_operator_sum_squares = {MST_ANY_OPERATOR(sum_squares, "the sum of the squares of all elements, f64"),

@@ -148,15 +148,17 @@ const mst_operator mst_operator_logsumexp = {MST_ANY_OPERATOR(logsumexp, "log(su
 
 /* ---- var ---- */
 
+/* The square of a distance may be more than a dtype of 16 bits holds, where the average is not. */
 static muster_expr *expand_var(mst_draft *draft) {
     uint32_t mask;
-    muster_expr *x = draft->inputs[0];
+    const muster_dtype dtype = draft->inputs[0]->type.dtype;
     if (!softmax_axes(draft, &mask)) return draft->graph->error;
+    muster_expr *x = mst_cast_to(draft->inputs[0], mst_dtype_compute(dtype));
     mst_graph_value values[2] = {draft->values[AXIS], {.integer = 1}};
     muster_expr *mean = mst_apply(draft->graph, MST_OPERATOR_mean, &x, 1, values);
     muster_expr *squares = MST_APPLY(draft->graph, square, MST_APPLY(draft->graph, subtract, x, mean));
     values[KEEPDIMS].integer = draft->values[KEEPDIMS].integer;
-    return mst_apply(draft->graph, MST_OPERATOR_mean, &squares, 1, values);
+    return mst_cast_to(mst_apply(draft->graph, MST_OPERATOR_mean, &squares, 1, values), dtype);
 }
 
 const mst_operator mst_operator_var = {MST_ANY_OPERATOR(var, "the average of the squared distances from the average"),

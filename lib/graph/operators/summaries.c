@@ -24,9 +24,11 @@ muster_expr *mst_root(mst_draft *draft, muster_expr *x) {
     return E(where, none, zero, E(sqrt, E(where, none, one, x)));
 }
 
+/* The squares may be larger than a dtype of 16 bits holds, though their root is not. */
 static muster_expr *expand_std(mst_draft *draft) {
+    const muster_dtype dtype = X->type.dtype;
     if (!operand_fits(draft, AXIS)) return draft->graph->error;
-    return mst_root(draft, reduced(draft, MST_OPERATOR_var, X, draft->values));
+    return mst_cast_to(mst_root(draft, reduced(draft, MST_OPERATOR_var, mst_cast_to(X, mst_dtype_compute(dtype)), draft->values)), dtype);
 }
 
 const mst_operator mst_operator_std = {MST_ANY_OPERATOR(std, "the square root of var; the gradient where it is 0 is 0"),
@@ -36,26 +38,43 @@ const mst_operator mst_operator_std = {MST_ANY_OPERATOR(std, "the square root of
                                        .expand = expand_std,
                                        .infer = mst_draft_composite};
 
-/* The norm of all elements is computed in f64, which can hold the square of every f32. */
-static muster_expr *norm_of_all(mst_draft *draft) {
-    const muster_dtype dtype = X->type.dtype;
-    return mst_cast_to(mst_root(draft, E(sum_squares, mst_cast_to(X, mst_dtype_compute(dtype)))), dtype);
+/* x ** exponent, for x from 0 on. Where its gradient at 0 would be infinite, it is taken as 0. */
+static muster_expr *power_of(mst_draft *draft, muster_expr *x, double exponent) {
+    muster_expr *by = mst_number(draft->graph, x->type.dtype, exponent);
+    if (exponent >= 1) return E(power, x, by);
+    muster_expr *none = E(equal, x, mst_number(draft->graph, x->type.dtype, 0));
+    muster_expr *powers = E(power, E(where, none, mst_number(draft->graph, x->type.dtype, 1), x), by);
+    return E(where, none, mst_number(draft->graph, x->type.dtype, pow(0, exponent)), powers);
+}
+
+/* In a dtype that holds the square of every x: of all elements in f64, too. */
+static muster_expr *euclidean_norm(mst_draft *draft, const mst_graph_value *axes) {
+    const muster_dtype dtype = X->type.dtype, wide = dtype == MUSTER_F16 ? MUSTER_F32 : MUSTER_F64;
+    const uint32_t mask = mst_axes_mask(axes, X->type.ndim);
+    if (mask != (1u << X->type.ndim) - 1) {
+        muster_expr *squares = E(square, mst_cast_to(X, wide));
+        return mst_cast_to(mst_root(draft, reduced(draft, MST_OPERATOR_sum, squares, axes)), dtype);
+    }
+    muster_expr *norm = mst_cast_to(mst_root(draft, E(sum_squares, mst_cast_to(X, mst_dtype_compute(dtype)))), dtype);
+    return axes[1].integer ? mst_keep_axes(norm, &X->type, mask) : norm;
 }
 
 static muster_expr *expand_norm(mst_draft *draft) {
     const double ord = draft->values[0].number;
     const mst_graph_value *axes = draft->values + 1;
+    const muster_dtype dtype = X->type.dtype;
     if (!operand_fits(draft, 1)) return draft->graph->error;
     if (isnan(ord) || ord == 0) {
         (void)mst_draft_refuse(draft, MUSTER_INVALID_ARGUMENT, -1, "ord: expected a number other than 0, received %g", ord);
         return draft->graph->error;
     }
-    if (ord == 2 && mst_axes_mask(axes, X->type.ndim) == (1u << X->type.ndim) - 1 && !axes[1].integer) return norm_of_all(draft);
-    if (ord == 2) return mst_root(draft, reduced(draft, MST_OPERATOR_sum, E(square, X), axes));
-    muster_expr *sizes = E(absolute, X);
-    if (ord == 1) return reduced(draft, MST_OPERATOR_sum, sizes, axes);
-    if (isinf(ord)) return reduced(draft, ord > 0 ? MST_OPERATOR_max : MST_OPERATOR_min, sizes, axes);
-    return E(power, reduced(draft, MST_OPERATOR_sum, E(power, sizes, NUMBER(ord)), axes), NUMBER(1 / ord));
+    if (ord == 2) return euclidean_norm(draft, axes);
+    if (ord == 1) return reduced(draft, MST_OPERATOR_sum, E(absolute, X), axes);
+    if (isinf(ord)) return reduced(draft, ord > 0 ? MST_OPERATOR_max : MST_OPERATOR_min, E(absolute, X), axes);
+    muster_expr *sizes = E(absolute, mst_cast_to(X, mst_dtype_compute(dtype)));
+    if (mst_node_is_error(sizes)) return sizes;
+    muster_expr *sum = reduced(draft, MST_OPERATOR_sum, power_of(draft, sizes, ord), axes);
+    return mst_node_is_error(sum) ? sum : mst_cast_to(power_of(draft, sum, 1 / ord), dtype);
 }
 
 const mst_operator mst_operator_norm = {

@@ -153,22 +153,33 @@ static int by_place(const void *a, const void *b) {
     return x->buffer < y->buffer ? -1 : x->buffer > y->buffer;
 }
 
-/* new_number[s] = the number that step s gets. */
-static muster_status steps_write(mst_recomputing *r, mst_graph_program_step *steps, again *list, int32_t *new_number) {
+/* What the plans of an instance need. */
+typedef struct attempt {
+    mst_graph_program_step *steps;
+    again *list;
+    int32_t *new_number; /* by step: the number that it gets, or that of the next, where it is left out */
+    int32_t *origin;     /* by new number: the step */
+    int32_t *until;      /* by step */
+} attempt;
+
+static muster_status steps_write(mst_recomputing *r, const attempt *a) {
     mst_instance *instance = r->m->instance;
+    again *list = a->list;
     int32_t count = 0, next = 0;
     steps_restore(r);
     for (int32_t b = 0; b < r->buffer_count; b++)
         if (r->lives[b].again >= 0) list[count++] = (again){r->lives[b].again, r->lives[b].made, b};
     qsort(list, (size_t)count, sizeof *list, by_place);
-    instance->steps = steps;
+    instance->steps = a->steps;
     instance->step_count = instance->repeated_steps = 0;
     for (int32_t s = 0; s < r->step_count; s++) {
         for (; next < count && list[next].before == s; next++) {
             const bool joins = next && list[next - 1].before == s && list[next - 1].step == list[next].step;
             MUSTER_TRY(again_add(r, &list[next], joins));
+            a->origin[instance->step_count - 1] = list[next].step;
         }
-        new_number[s] = instance->step_count;
+        a->new_number[s] = instance->step_count;
+        a->origin[instance->step_count] = s;
         MUSTER_TRY(step_keep(r, s));
     }
     for (int32_t s = 0; s < instance->step_count; s++) instance->repeated_steps += instance->steps[s].repeats;
@@ -215,22 +226,17 @@ static void until_find(mst_recomputing *r, int32_t *until) {
     }
 }
 
-static muster_status until_write(mst_recomputing *r, const int32_t *until, const int32_t *new_number) {
+/* A step that makes values again reads what the first step read, so it has the same end: other
+ * workers may not make them again. */
+static muster_status until_write(mst_recomputing *r, const attempt *a) {
     mst_making *m = r->m;
     m->until = mst_arena_take(&m->instance->memory, (size_t)(m->instance->step_count + 1) * sizeof *m->until);
     if (!m->until) return mst_making_failed();
-    for (int32_t s = 0; s < m->instance->step_count; s++) m->until[s] = s;
-    for (int32_t s = 0; s < r->step_count; s++) m->until[new_number[s]] = new_number[until[s]];
+    for (int32_t s = 0; s < m->instance->step_count; s++) m->until[s] = a->new_number[a->until[a->origin[s]]];
     return MUSTER_OK;
 }
 
 /* ---- all of it ---- */
-
-typedef struct attempt {
-    mst_graph_program_step *steps;
-    again *list;
-    int32_t *new_number, *until;
-} attempt;
 
 /* The steps as they were, since recomputation saves nothing. */
 static muster_status attempts_drop(mst_recomputing *r, const attempt *a) {
@@ -240,7 +246,7 @@ static muster_status attempts_drop(mst_recomputing *r, const attempt *a) {
     memcpy(a->steps, r->steps, (size_t)r->step_count * sizeof *a->steps);
     instance->step_count = r->step_count;
     instance->repeated_steps = 0;
-    for (int32_t s = 0; s < r->step_count; s++) a->new_number[s] = s;
+    for (int32_t s = 0; s < r->step_count; s++) a->new_number[s] = a->origin[s] = s;
     return memory_plan(r->m);
 }
 
@@ -251,7 +257,7 @@ static muster_status attempts_run(mst_recomputing *r, const attempt *a) {
         const int64_t before = mst_recompute_peak(r);
         MUSTER_TRY(mst_recompute_choose(r, wanted));
         if (i && mst_recompute_peak(r) == before) break; /* nothing more can be given up */
-        MUSTER_TRY(steps_write(r, a->steps, a->list, a->new_number));
+        MUSTER_TRY(steps_write(r, a));
         MUSTER_TRY(memory_plan(r->m));
         wanted -= instance->arena_bytes - r->m->limit;
     }
@@ -264,11 +270,12 @@ static bool recomputing_memory(mst_recomputing *r, attempt *a) {
     r->live = mst_alloc(steps * sizeof *r->live);
     r->stuck = mst_alloc(steps * sizeof *r->stuck);
     r->candidates = mst_alloc(buffers * sizeof *r->candidates);
-    r->copies = mst_alloc((buffers + values + 2 * steps) * sizeof *r->copies);
+    r->copies = mst_alloc((2 * buffers + values + 3 * steps) * sizeof *r->copies);
     r->places = r->copies + buffers;
     a->list = mst_alloc(buffers * sizeof *a->list);
     a->new_number = r->places + values;
     a->until = a->new_number + steps;
+    a->origin = a->until + steps; /* for a step of each buffer, too */
     a->steps = mst_arena_take(&r->m->instance->memory, (steps + buffers) * sizeof *a->steps);
     return r->lives && r->live && r->stuck && r->candidates && r->copies && a->list && a->steps;
 }
@@ -276,9 +283,9 @@ static bool recomputing_memory(mst_recomputing *r, attempt *a) {
 static muster_status recompute_run(mst_recomputing *r, const attempt *a) {
     MUSTER_TRY(lives_find(r));
     until_find(r, a->until);
-    for (int32_t s = 0; s < r->step_count; s++) a->new_number[s] = s;
+    for (int32_t s = 0; s < r->step_count; s++) a->new_number[s] = a->origin[s] = s;
     if (!r->m->program->unshared) MUSTER_TRY(attempts_run(r, a));
-    return until_write(r, a->until, a->new_number);
+    return until_write(r, a);
 }
 
 muster_status mst_recompute(mst_making *m) {
