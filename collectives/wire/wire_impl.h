@@ -36,9 +36,9 @@ typedef struct mst_wire {
 } mst_wire;
 
 /* A tag has a kind (5 bits) and a lane (10 bits), because 32767 is all that MPI guarantees. Lane 0
- * belongs to the runtime: its rounds. Lane 1 belongs to the communicator of all ranks, the last ones
- * to the data of calls (MST_NODES_DATA_LANES), and those between to communicators that are split
- * from it. Epochs and sequence numbers are inside the messages. */
+ * belongs to the runtime: its rounds. Lane 1 belongs to the communicator of all ranks, the last
+ * ones to the data of calls (MST_NODES_DATA_LANES), and those between to communicators that are
+ * split from it. Epochs and sequence numbers are inside the messages. */
 enum { MST_WIRE_LANES = 1024, MST_WIRE_KINDS = 32 };
 static inline int32_t mst_wire_tag(int32_t lane, int32_t kind) { return lane * MST_WIRE_KINDS + kind; }
 
