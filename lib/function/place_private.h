@@ -37,9 +37,10 @@ void mst_places_reset(mst_plan *plan);
  * finds the host copy in its place, of which mst_place_fetch, mst_places_fetch and
  * mst_place_reserve set the address. planned: the tensor in the plan. */
 muster_status mst_place_check(muster_function *function, const char *where, int64_t index, muster_tensor *planned);
-/* Between mst_plan_make and the run: copies the rows that ranks read through host copies; all rows
- * of an input, also where no rank reads them so. */
+/* Copies all rows of an input that is not in host memory to its host copy, as a process needs that
+ * sends them to others. Between mst_plan_make and the run. */
 muster_status mst_place_fetch(const mst_call *call, int64_t input, const char *where);
+/* The same for all inputs, and only the rows that ranks read through the host copy. */
 muster_status mst_places_fetch(const mst_call *call, const char *where);
 /* After the run. reserve: makes the host copy of an output, whose address the plan then has.
  * deliver: copies rows [begin, end) of the host copy to the tensor (ndim 0: everything). */

@@ -33,7 +33,7 @@ static inline int64_t mst_output_value_bytes(const mst_call *call, int64_t i) {
     return mst_output_elements(call, i) * muster_dtype_size(mst_output_travels(call, i));
 }
 
-/* Of the values of all shards: elements that travel at a time. */
+/* How many elements of the output travel at a time where the values of all shards travel. */
 static inline int64_t mst_output_chunk(const mst_call *call, int64_t i) {
     const int64_t fits = MST_OUTPUT_CHUNK_BYTES / muster_dtype_size(mst_output_travels(call, i)) / call->total_shards;
     return fits > 64 ? fits : 64;
