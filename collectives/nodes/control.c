@@ -89,8 +89,9 @@ static uint64_t first_poisoned(const mst_control *c, const mst_control_message *
 
 bool mst_control_poison(mst_control *c, const mst_control_message *message) {
     const mst_control_type type = message->type;
-    const uint64_t last = type == MST_CONTROL_CLOSED ? MST_CONTROL_FOR_EVER : message->epoch;
-    if (last <= atomic_load(&c->poisoned[type])) return false;
+    const uint64_t last = type == MST_CONTROL_CLOSED ? MST_CONTROL_FOR_EVER : message->epoch, before = atomic_load(&c->poisoned[type]);
+    const bool sooner = type == MST_CONTROL_CLOSED && message->epoch < atomic_load(&c->poisoned_first[type]);
+    if (last <= before && !sooner) return false;
     const uint64_t first = first_poisoned(c, message);
     atomic_store(&c->poisoned[type], 0); /* no thread sees half of it */
     atomic_store(&c->poisoned_first[type], first);
@@ -170,6 +171,15 @@ bool mst_control_ask(mst_control *c, mst_control_question *question, const mst_c
     question->number = ++c->questions;
     question->answered = false;
     return true;
+}
+
+bool mst_control_is_leaving(mst_control *c, const mst_control_question *question) {
+    bool is_leaving = false;
+    for (int32_t i = 0; i < MST_CONTROL_SLOTS; i++) {
+        const bool has_it = c->slots[i].message.type != MST_CONTROL_ANSWER && c->slots[i].message.number == question->number;
+        is_leaving |= has_it && free_slot(c, &c->slots[i]) == MST_PROGRESS_RUNNING;
+    }
+    return is_leaving;
 }
 
 int32_t mst_control_held_by(const mst_control *c, int32_t process) {

@@ -17,7 +17,7 @@ enum { MST_CONTROL_SLOTS = 8, MST_CONTROL_STEPS = 31 };
 typedef enum mst_control_type {
     MST_CONTROL_FAILED = 0,                          /* poison: the call with this epoch has failed; its end round follows */
     MST_CONTROL_GIVEN_UP,                            /* poison: this epoch has ended where it comes from; no round follows */
-    MST_CONTROL_CLOSED,                              /* poison: it has closed, and takes no part in this epoch and all after it */
+    MST_CONTROL_CLOSED,                              /* poison: a process has closed, and takes no part in this epoch and all after it */
     MST_CONTROL_POISON_KINDS,                        /* how many kinds of poison there are */
     MST_CONTROL_QUESTION = MST_CONTROL_POISON_KINDS, /* whom do you wait for? */
     MST_CONTROL_RETURNED,                            /* a question: has a rank of yours returned without what I wait for? */
@@ -43,7 +43,7 @@ typedef struct mst_control_message {
     /* poison: the rank that failed, or -1. answer: the rank of the communicator that has returned,
      * MST_CONTROL_NO_RANK or MST_CONTROL_ALL_RANKS */
     int32_t rank;
-    int32_t process;             /* poison: where it comes from. answer: the process that is waited for, or -1 */
+    int32_t process;             /* poison: where it comes from; CLOSED: who has closed. answer: the process that is waited for, or -1 */
     mst_control_wanted wanted;   /* of RETURNED */
     char text[MST_MESSAGE_SIZE]; /* poison: the message. answer: in what it waits; why the rank has run nothing, or "" */
 } mst_control_message;
@@ -105,9 +105,9 @@ typedef struct mst_control {
     muster_wire_request receive;
     bool there;
     mst_control_message incoming;
-    /* The newest poison of each kind, but of CLOSED the first one; and which neighbours have not
-     * got it yet (bits). GIVEN_UP also ends all epochs before its own that this process has not
-     * begun: without it nobody can have come to their ends. */
+    /* The newest poison of each kind, but of CLOSED that of the lowest epoch; and which neighbours
+     * have not got it yet (bits). GIVEN_UP also ends all epochs before its own that this process
+     * has not begun: without it nobody can have come to their ends. */
     _Atomic uint64_t poisoned[MST_CONTROL_POISON_KINDS];       /* the last epoch that it ends; 0: none */
     _Atomic uint64_t poisoned_first[MST_CONTROL_POISON_KINDS]; /* the first epoch that it ends */
     uint64_t current;                                          /* of the last progress */
@@ -139,6 +139,8 @@ static inline bool mst_control_is_poisoned(const mst_control *control, mst_contr
 }
 /* Asks a process: type, epoch, lane and wanted of `what` are set. false: no slot is free now. */
 bool mst_control_ask(mst_control *control, mst_control_question *question, const mst_control_message *what, int32_t process);
+/* Has the other process not taken the question yet? Until then it has not dropped it. */
+bool mst_control_is_leaving(mst_control *control, const mst_control_question *question);
 /* When no slot is free: is one of them on its way to this process? Then the process; else one of
  * those that have not taken what is on its way to them. */
 int32_t mst_control_held_by(const mst_control *control, int32_t process);

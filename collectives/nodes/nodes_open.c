@@ -212,11 +212,14 @@ void mst_nodes_close(mst_nodes *nodes) {
     if (!nodes) return;
     char message[MST_MESSAGE_SIZE];
     mst_error_save(message);
-    const mst_wire_end end = agree_to_close(nodes);
+    mst_wire_end end = agree_to_close(nodes);
     pthread_mutex_lock(&nodes->wire->lock);
     nodes->rounds->control.without_wait = "the close of the runtime";
     pthread_mutex_unlock(&nodes->wire->lock);
     drain(nodes);
+    /* Others, for which this process would wait in its exit, have said so. */
+    if (end == MST_WIRE_KEEP && mst_control_is_poisoned(&nodes->rounds->control, MST_CONTROL_GIVEN_UP, MST_CONTROL_FOR_EVER))
+        end = MST_WIRE_LOST;
     mst_nodes_linger(nodes);
     free_nodes(nodes, end);
     mst_error_restore(MUSTER_OK, message);

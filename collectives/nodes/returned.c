@@ -41,9 +41,11 @@ bool mst_returned_look(mst_nodes *nodes, mst_nodes_wait *wait, mst_returned *ret
         return false;
     }
     if (!question->answered) {
-        if (now_ns - returned->asked_ns >= returned->patience_ns) ask_again(returned, question);
+        const bool late = now_ns - returned->asked_ns >= returned->patience_ns;
+        if (late && !mst_control_is_leaving(&nodes->rounds->control, question)) ask_again(returned, question);
         return false;
     }
+    returned->patience_ns = first_patience_ns;
     if (question->answer.rank != MST_CONTROL_NO_RANK && wait->wants->holds(wait->wants->context)) return true;
     question->number = 0;
     ask_later(returned, now_ns);

@@ -9,6 +9,8 @@
 #include <stdio.h>
 #include <string.h>
 
+static const char where_it_closes[] = "muster_runtime_close";
+
 /* ---- one arrival of lane 0 ---- */
 
 muster_status mst_rounds_arrive(mst_nodes *nodes, mst_arrival_input *input, mst_nodes_wait *wait) {
@@ -32,22 +34,26 @@ static void enter_epoch(mst_nodes *nodes, uint64_t epoch) {
     nodes->rounds->sequence = 0;
 }
 
-/* Poison of the current epoch, with the thread's last error. */
-static void poison(mst_nodes *nodes, mst_control_type type, muster_status status, int32_t rank) {
-    mst_control_message message = {.type = type, .status = status, .rank = rank, .process = nodes->process};
+/* The text is the thread's last error. */
+static void poison(mst_nodes *nodes, mst_control_message message) {
     mst_error_save(message.text);
     pthread_mutex_lock(&nodes->wire->lock);
-    message.epoch = nodes->rounds->epoch;
     mst_control_poison(&nodes->rounds->control, &message);
     pthread_mutex_unlock(&nodes->wire->lock);
 }
 
 muster_status mst_rounds_give_up(mst_nodes *nodes, muster_status status) {
-    poison(nodes, MST_CONTROL_GIVEN_UP, status, -1);
+    const mst_control_message message = {
+        .type = MST_CONTROL_GIVEN_UP, .epoch = nodes->rounds->epoch, .status = status, .rank = -1, .process = nodes->process};
+    poison(nodes, message);
     return status;
 }
 
-void mst_nodes_poison(mst_nodes *nodes, muster_status status, int32_t rank) { poison(nodes, MST_CONTROL_FAILED, status, rank); }
+void mst_nodes_poison(mst_nodes *nodes, muster_status status, int32_t rank) {
+    const mst_control_message message = {
+        .type = MST_CONTROL_FAILED, .epoch = nodes->rounds->epoch, .status = status, .rank = rank, .process = nodes->process};
+    poison(nodes, message);
+}
 
 void mst_rounds_sentences(mst_nodes *nodes, const mst_nodes_wait *wait, int32_t first, int32_t second, const char *mine,
                           char sentences[2][MST_MESSAGE_SIZE]) {
@@ -98,16 +104,47 @@ static muster_status refuse_as_closed(const mst_nodes *nodes, const char *where,
                      mst_nodes_process_text(nodes, process, name));
 }
 
-/* An arrival of the close has shown it, or another process that did not wait for it any longer. */
+/* Tells all that the process takes part in no call from this epoch on. */
+static void say_closed(mst_nodes *nodes, int32_t process, uint64_t epoch) {
+    const mst_control_message message = {.type = MST_CONTROL_CLOSED,
+                                         .epoch = epoch,
+                                         .status = refuse_as_closed(nodes, where_it_closes, process),
+                                         .rank = -1,
+                                         .process = process};
+    poison(nodes, message);
+}
+
+/* An arrival has completed in which some close and some do not. Others may have given it up, and
+ * would wait in the next call for those that close. */
+static void say_closed_from_next(mst_nodes *nodes) {
+    nodes->wire->stale = true;
+    say_closed(nodes, nodes->rounds->arrival.header.kind.most_at, nodes->rounds->epoch + 1);
+}
+
 static muster_status note_closed(mst_nodes *nodes, const char *where, int32_t process) {
     nodes->rounds->closed = process;
     return refuse_as_closed(nodes, where, process);
 }
 
+/* Another process has said it. It has kept its wire, too. */
+static muster_status learn_closed(mst_nodes *nodes, const char *where) {
+    pthread_mutex_lock(&nodes->wire->lock);
+    const int32_t process = nodes->rounds->control.poison[MST_CONTROL_CLOSED].process;
+    pthread_mutex_unlock(&nodes->wire->lock);
+    nodes->wire->stale = true;
+    return note_closed(nodes, where, process);
+}
+
+static bool is_mixed_close(const mst_arrival_header *header) {
+    return header->kind.least != header->kind.most && header->kind.most == MST_ROUND_CLOSE;
+}
+
 static muster_status verdict(mst_nodes *nodes, const mst_round *round, const mst_nodes_wait *wait) {
     const mst_arrival_header *header = &nodes->rounds->arrival.header;
-    if (header->kind.least != header->kind.most && header->kind.most == MST_ROUND_CLOSE)
+    if (is_mixed_close(header)) {
+        say_closed_from_next(nodes);
         return note_closed(nodes, round->where, header->kind.most_at);
+    }
     if (header->kind.least != header->kind.most)
         return mst_error(MUSTER_INTERNAL, "%s: rounds %d and %d in processes %d and %d", round->where, (int)header->kind.least,
                          (int)header->kind.most, (int)header->kind.least_at, (int)header->kind.most_at);
@@ -151,10 +188,7 @@ static muster_status arrive_to_begin(mst_nodes *nodes, const mst_round *round, m
     const muster_status status = mst_rounds_arrive(nodes, &input, wait);
     if (status == MUSTER_TIMEOUT && !mst_control_is_poisoned(&rounds->control, MST_CONTROL_GIVEN_UP, rounds->epoch))
         return mst_rounds_give_up(nodes, status);
-    if (status == MUSTER_BAD_STATE) { /* which has kept its wire, too */
-        nodes->wire->stale = true;
-        return note_closed(nodes, round->where, rounds->control.poison[MST_CONTROL_CLOSED].process);
-    }
+    if (status == MUSTER_BAD_STATE) return learn_closed(nodes, round->where);
     MUSTER_TRY(status);
     rounds->begun = true;
     return verdict(nodes, round, wait);
@@ -274,11 +308,11 @@ static muster_status arrive_to_close(mst_nodes *nodes, mst_nodes_wait *wait) {
 
 muster_status mst_rounds_close(mst_nodes *nodes, int64_t patience_ns) {
     const mst_rounds *rounds = nodes->rounds;
-    static const char where[] = "muster_runtime_close";
     mst_nodes_wait wait = {
-        .waiter = {.doing = "the close of the runtime"}, .where = where, .warn_after_ns = -1, .fail_after_ns = patience_ns};
+        .waiter = {.doing = "the close of the runtime"}, .where = where_it_closes, .warn_after_ns = -1, .fail_after_ns = patience_ns};
     const muster_status status = arrive_to_close(nodes, &wait);
     if (status == MUSTER_TIMEOUT && rounds->log) rounds->log(rounds->log_user, MUSTER_LOG_WARNING, muster_last_error());
-    if (status == MUSTER_TIMEOUT && nodes->first) poison(nodes, MST_CONTROL_CLOSED, refuse_as_closed(nodes, where, nodes->process), -1);
+    if (status == MUSTER_TIMEOUT) say_closed(nodes, nodes->process, rounds->epoch);
+    if (status == MUSTER_OK && is_mixed_close(&rounds->arrival.header)) say_closed_from_next(nodes);
     return status;
 }

@@ -68,8 +68,8 @@ void mst_returned_rest(mst_returned *returned, int64_t now_ns);
 
 /* What the poison of an epoch means to a wait. */
 typedef enum mst_wait_phase {
-    MST_WAIT_ROUND = 0, /* of a begin round and all outside of calls: only GIVEN_UP ends it */
-    MST_WAIT_CALL       /* inside of a call: both end it, with ABORTED; a deadline poisons the call */
+    MST_WAIT_ROUND = 0, /* of a begin round and all outside of calls: GIVEN_UP and CLOSED end it */
+    MST_WAIT_CALL       /* inside of a call: FAILED, too, with ABORTED; a deadline poisons the call */
 } mst_wait_phase;
 
 typedef struct mst_nodes_wait {
@@ -149,9 +149,9 @@ static inline uint64_t mst_call_number(uint64_t epoch) { return epoch - MST_EPOC
 muster_status mst_rounds_arrive(mst_nodes *nodes, mst_arrival_input *input, mst_nodes_wait *wait);
 /* Ends this epoch in all processes, with the thread's last error. Returns status. */
 muster_status mst_rounds_give_up(mst_nodes *nodes, muster_status status);
-/* Arrives with the others to close. TIMEOUT: they have not come for patience_ns (above 0). Then, if
- * the runtime has been opened, their next round returns BAD_STATE, which says that this process has
- * closed. BAD_STATE: another process has closed so. Else as mst_nodes_wait_run. */
+/* Arrives with the others to close. TIMEOUT: they have not come for patience_ns, from 0 on. Their
+ * next round returns BAD_STATE then, which says that this process has closed. BAD_STATE: another
+ * process has closed so. Else as mst_nodes_wait_run. */
 muster_status mst_rounds_close(mst_nodes *nodes, int64_t patience_ns);
 /* After an arrival whose header has a failure: that status, with the same sentence in all
  * processes, which names the process. status: of this process in the arrival; if that is a failure,

@@ -1,5 +1,6 @@
 /* The close of several processes: who closes early, who works on, and who has given up a call
  * before. */
+#include "base_await.h"
 #include "collectives_nodes.h"
 
 #include <stdio.h>
@@ -197,12 +198,47 @@ static void test_a_late_word_of_the_close_counts_for_later_calls(void **state) {
     assert_int_not_equal(ends.ends[0], MST_WIRE_LOST);
 }
 
+/* The begin of process 0 has reached process 1, which closes, and completes the arrival by that.
+ * But the link is cut, and process 0 gives the call up. */
+static void close_what_is_given_up(nodes_test *test, mst_nodes *nodes, int32_t p) {
+    if (p == 0) ends.close = nodes->wire->close;
+    pthread_barrier_wait(&test->barrier);
+    const int64_t sent = wire_launch_count(test->launch).sent;
+    pthread_barrier_wait(&test->barrier);
+    nodes->wire->close = note_end;
+    if (p == 1) {
+        TEST_AWAIT(wire_launch_count(test->launch).sent > sent, 100000);
+        wire_launch_cut(test->launch, 0, 1);
+        return;
+    }
+    nodes->fail_after_ns = 150000000;
+    make_calls(test, nodes, 1);
+    while (atomic_load(&ends.closed) == 0) nodes_sleep(1000000);
+    wire_launch_heal(test->launch, 0, 1);
+    nodes->fail_after_ns = 10000000000; /* which no right run needs */
+    make_calls(test, nodes, 2);
+}
+
+static void test_a_close_that_completes_what_another_gives_up_is_told(void **state) {
+    (void)state;
+    nodes_test test = {.launch_options = {.processes = 2}, .body = close_what_is_given_up};
+    atomic_store(&ends.closed, 0);
+    nodes_run(&test);
+    assert_int_equal(test.notes[0], 3);
+    assert_int_equal(test.status[0][0], MUSTER_TIMEOUT);
+    for (int32_t k = 1; k < 3; k++) expect_closed(&test, 0, k);
+    assert_int_equal(ends.ends[1], MST_WIRE_FREE);
+    assert_true(ends.stale[1]);
+    assert_int_not_equal(ends.ends[0], MST_WIRE_LOST);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_calls_without_a_process_that_has_closed_are_refused),
         cmocka_unit_test(test_a_process_works_on_while_the_others_close),
         cmocka_unit_test(test_a_close_goes_on_behind_calls_that_were_given_up),
         cmocka_unit_test(test_a_late_word_of_the_close_counts_for_later_calls),
+        cmocka_unit_test(test_a_close_that_completes_what_another_gives_up_is_told),
         cmocka_unit_test(test_all_close_together_after_calls_that_were_given_up),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
