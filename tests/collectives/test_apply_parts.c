@@ -65,7 +65,7 @@ static void test_portions_cover_the_vector_and_may_be_empty(void **state) {
 static int64_t allocations_between[RANKS];
 
 static muster_status train_again(muster_worker *w, void *argument) {
-    const apply_plan plan = {MUSTER_F32, 5000, APPLY_FEW, true, false, false, true};
+    const apply_plan plan = {MUSTER_F32, 5000, APPLY_FEW, true, false, false, true, false};
     apply_rank a;
     (void)argument;
     muster_status status = apply_open(&a, w, muster_worker_size(w), &plan);
@@ -113,7 +113,7 @@ static void fill_device(mst_device *device, filling *f) {
 }
 
 static muster_status train_reserved(muster_worker *w, void *argument) {
-    const apply_plan plan = {MUSTER_F32, 50000, APPLY_FEW, true, false, false, true};
+    const apply_plan plan = {MUSTER_F32, 50000, APPLY_FEW, true, false, false, true, false};
     const bool on_host = mst_device_is_host(w->device), counted = collectives_devices() == COLLECTIVES_HOST_AND_DISCRETE;
     filling f = {.count = 0};
     apply_rank a;
@@ -163,7 +163,7 @@ static void test_a_call_after_the_reserve_allocates_nothing(void **state) {
 /* At each of its calls once, on a rank alone. What is not marked is as it was; what has no elements
  * is not marked. */
 static muster_status fail_at_each_call(muster_worker *w, void *argument) {
-    const apply_plan plan = {MUSTER_F32, 5000, APPLY_FEW, true, false, false, false};
+    const apply_plan plan = {MUSTER_F32, 5000, APPLY_FEW, true, false, false, false, false};
     apply_rank a;
     muster_status status = apply_open(&a, w, 1, &plan);
     for (int32_t k = 1; status == MUSTER_OK; k++) {

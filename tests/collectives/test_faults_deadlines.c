@@ -26,8 +26,6 @@ typedef struct world {
     char log[16][256];
 } world;
 
-static void nap(int64_t ns) { nanosleep(&(struct timespec){ns / 1000000000, ns % 1000000000}, NULL); }
-
 static void keep_line(void *user, muster_log_level level, const char *line) {
     (void)level;
     world *t = user;
