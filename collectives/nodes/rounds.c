@@ -105,7 +105,7 @@ static muster_status refuse_as_closed(const mst_nodes *nodes, const char *where,
 }
 
 /* Tells all that the process takes part in no call from this epoch on. */
-static void say_closed(mst_nodes *nodes, int32_t process, uint64_t epoch) {
+static void report_closed(mst_nodes *nodes, int32_t process, uint64_t epoch) {
     const mst_control_message message = {.type = MST_CONTROL_CLOSED,
                                          .epoch = epoch,
                                          .status = refuse_as_closed(nodes, where_it_closes, process),
@@ -116,9 +116,9 @@ static void say_closed(mst_nodes *nodes, int32_t process, uint64_t epoch) {
 
 /* An arrival has completed in which some close and some do not. Others may have given it up, and
  * would wait in the next call for those that close. */
-static void say_closed_from_next(mst_nodes *nodes) {
+static void report_mixed_close(mst_nodes *nodes) {
     nodes->wire->stale = true;
-    say_closed(nodes, nodes->rounds->arrival.header.kind.most_at, nodes->rounds->epoch + 1);
+    report_closed(nodes, nodes->rounds->arrival.header.kind.most_at, nodes->rounds->epoch + 1);
 }
 
 static muster_status note_closed(mst_nodes *nodes, const char *where, int32_t process) {
@@ -142,7 +142,7 @@ static bool is_mixed_close(const mst_arrival_header *header) {
 static muster_status verdict(mst_nodes *nodes, const mst_round *round, const mst_nodes_wait *wait) {
     const mst_arrival_header *header = &nodes->rounds->arrival.header;
     if (is_mixed_close(header)) {
-        say_closed_from_next(nodes);
+        report_mixed_close(nodes);
         return note_closed(nodes, round->where, header->kind.most_at);
     }
     if (header->kind.least != header->kind.most)
@@ -312,7 +312,7 @@ muster_status mst_rounds_close(mst_nodes *nodes, int64_t patience_ns) {
         .waiter = {.doing = "the close of the runtime"}, .where = where_it_closes, .warn_after_ns = -1, .fail_after_ns = patience_ns};
     const muster_status status = arrive_to_close(nodes, &wait);
     if (status == MUSTER_TIMEOUT && rounds->log) rounds->log(rounds->log_user, MUSTER_LOG_WARNING, muster_last_error());
-    if (status == MUSTER_TIMEOUT) say_closed(nodes, nodes->process, rounds->epoch);
-    if (status == MUSTER_OK && is_mixed_close(&rounds->arrival.header)) say_closed_from_next(nodes);
+    if (status == MUSTER_TIMEOUT) report_closed(nodes, nodes->process, rounds->epoch);
+    if (status == MUSTER_OK && is_mixed_close(&rounds->arrival.header)) report_mixed_close(nodes);
     return status;
 }
