@@ -41,12 +41,17 @@ static void note_end(mst_wire *wire, mst_wire_end end) {
     atomic_fetch_add(&ends.closed, 1);
 }
 
-/* Process 0 works until all others have closed, and then makes calls, or closes. */
-static void work_on(nodes_test *test, mst_nodes *nodes, int32_t p) {
-    const bool calls = *(const bool *)test->user;
+/* All processes call it. */
+static void note_the_end(nodes_test *test, mst_nodes *nodes, int32_t p) {
     if (p == 0) ends.close = nodes->wire->close;
     pthread_barrier_wait(&test->barrier);
     nodes->wire->close = note_end;
+}
+
+/* Process 0 works until all others have closed, and then makes calls, or closes. */
+static void work_on(nodes_test *test, mst_nodes *nodes, int32_t p) {
+    const bool calls = *(const bool *)test->user;
+    note_the_end(test, nodes, p);
     nodes->fail_after_ns = p == 0 ? -1 : 20000000; /* how long the others wait for it */
     while (p == 0 && atomic_load(&ends.closed) < nodes->processes - 1) nodes_sleep(1000000);
     for (int32_t k = 0; k < 2 && p == 0 && calls; k++) nodes_call(test, nodes, "function 'train'", MUSTER_OK);
@@ -104,9 +109,7 @@ static void make_calls(nodes_test *test, mst_nodes *nodes, int32_t count) {
 /* Process 1 takes no part in the call that the others give up. */
 static void give_up_a_call(nodes_test *test, mst_nodes *nodes, int32_t p) {
     const when w = *(const when *)test->user;
-    if (p == 0) ends.close = nodes->wire->close;
-    pthread_barrier_wait(&test->barrier);
-    nodes->wire->close = note_end;
+    note_the_end(test, nodes, p);
     if (p == 1) {
         if (w == AFTER) nodes->fail_after_ns = 20000000; /* how long it waits in its close */
         if (w != DURING) pthread_barrier_wait(&test->barrier);
@@ -147,9 +150,7 @@ static void test_a_close_goes_on_behind_calls_that_were_given_up(void **state) {
 
 /* Nobody makes another call: all close, though process 1 has begun fewer calls than the others. */
 static void close_after_the_call(nodes_test *test, mst_nodes *nodes, int32_t p) {
-    if (p == 0) ends.close = nodes->wire->close;
-    pthread_barrier_wait(&test->barrier);
-    nodes->wire->close = note_end;
+    note_the_end(test, nodes, p);
     nodes->fail_after_ns = 20000000;
     if (p != 1) make_calls(test, nodes, 2);
     pthread_barrier_wait(&test->barrier);
@@ -172,9 +173,7 @@ static void test_all_close_together_after_calls_that_were_given_up(void **state)
 /* The link is cut while process 1 closes and process 0 gives up a call: what the close has said of
  * that call comes when process 0 has passed it. */
 static void close_behind_a_cut_link(nodes_test *test, mst_nodes *nodes, int32_t p) {
-    if (p == 0) ends.close = nodes->wire->close;
-    pthread_barrier_wait(&test->barrier);
-    nodes->wire->close = note_end;
+    note_the_end(test, nodes, p);
     nodes->fail_after_ns = 20000000;
     if (p == 0) wire_launch_cut(test->launch, 0, 1);
     pthread_barrier_wait(&test->barrier);
@@ -201,11 +200,9 @@ static void test_a_late_word_of_the_close_counts_for_later_calls(void **state) {
 /* The begin of process 0 has reached process 1, which closes, and completes the arrival by that.
  * But the link is cut, and process 0 gives the call up. */
 static void close_what_is_given_up(nodes_test *test, mst_nodes *nodes, int32_t p) {
-    if (p == 0) ends.close = nodes->wire->close;
-    pthread_barrier_wait(&test->barrier);
+    note_the_end(test, nodes, p);
     const int64_t sent = wire_launch_count(test->launch).sent;
     pthread_barrier_wait(&test->barrier);
-    nodes->wire->close = note_end;
     if (p == 1) {
         TEST_AWAIT(wire_launch_count(test->launch).sent > sent, 100000);
         wire_launch_cut(test->launch, 0, 1);
