@@ -198,13 +198,13 @@ static muster_status instance_make(mst_making *m, const muster_tensor *given, ms
 
 muster_status mst_instance_make(const mst_graph_program *program, int32_t rank, const muster_tensor *given, const muster_tensor *out,
                                 const muster_tensor *updates, mst_instance **instance) {
-    const mst_making first = {.program = program,
-                              .rank = rank,
-                              .out = out,
-                              .updates = updates,
-                              .sharing = &program->ranks[rank].sharing,
-                              .limit = program->memory_limit};
-    mst_making m = first, less = first;
+    mst_making m = {.program = program,
+                    .rank = rank,
+                    .out = out,
+                    .updates = updates,
+                    .sharing = &program->ranks[rank].sharing,
+                    .limit = program->memory_limit};
+    mst_making less = m;
     mst_instance *unlimited;
     MUSTER_TRY(instance_make(&m, given, &unlimited));
     const int64_t block = loop_bytes(unlimited), over = unlimited->arena_bytes - program->memory_limit;
