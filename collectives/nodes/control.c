@@ -87,11 +87,17 @@ static uint64_t first_poisoned(const mst_control *c, const mst_control_message *
     return atomic_load(&c->poisoned[MST_CONTROL_GIVEN_UP]) >= c->current && before < first ? before : first;
 }
 
+/* Does the poison end an epoch that the one before of its kind does not? */
+static bool ends_more(const mst_control *c, const mst_control_message *message) {
+    const uint64_t before = atomic_load(&c->poisoned[message->type]);
+    if (message->type != MST_CONTROL_CLOSED) return message->epoch > before;
+    return before == 0 || message->epoch < atomic_load(&c->poisoned_first[MST_CONTROL_CLOSED]);
+}
+
 bool mst_control_poison(mst_control *c, const mst_control_message *message) {
     const mst_control_type type = message->type;
-    const uint64_t last = type == MST_CONTROL_CLOSED ? MST_CONTROL_FOR_EVER : message->epoch, before = atomic_load(&c->poisoned[type]);
-    const bool sooner = type == MST_CONTROL_CLOSED && message->epoch < atomic_load(&c->poisoned_first[type]);
-    if (last <= before && !sooner) return false;
+    if (!ends_more(c, message)) return false;
+    const uint64_t last = type == MST_CONTROL_CLOSED ? MST_CONTROL_FOR_EVER : message->epoch;
     const uint64_t first = first_poisoned(c, message);
     atomic_store(&c->poisoned[type], 0); /* no thread sees half of it */
     atomic_store(&c->poisoned_first[type], first);

@@ -182,8 +182,8 @@ muster_status mst_nodes_open(const mst_nodes_options *options, mst_nodes **nodes
 
 /* ---- closing ---- */
 
-/* Tells the others. FREE: all close now, or refuse the calls that they make instead, so that
- * nothing is in flight. KEEP: another process works on for longer than this one waits. But where
+/* Tells the others. FREE: all close now, or refuse the calls that they make instead; where some do,
+ * the wire is stale. KEEP: another process works on for longer than this one waits. But where
  * the opening has failed, and not in all processes together, nobody has work that is waited for. */
 static mst_wire_end agree_to_close(mst_nodes *nodes) {
     if (atomic_load(&nodes->lost)) return MST_WIRE_LOST;

@@ -3,13 +3,9 @@
 #include "nodes_data_private.h"
 #include "rounds_private.h"
 
-#include "clock_impl.h"
-
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
-
-static const char where_it_closes[] = "muster_runtime_close";
 
 /* ---- one arrival of lane 0 ---- */
 
@@ -27,15 +23,14 @@ muster_status mst_rounds_arrive(mst_nodes *nodes, mst_arrival_input *input, mst_
     return mst_nodes_wait_run(nodes, wait, &rounds->arrival.machine);
 }
 
-static void enter_epoch(mst_nodes *nodes, uint64_t epoch) {
+void mst_rounds_enter(mst_nodes *nodes, uint64_t epoch) {
     pthread_mutex_lock(&nodes->wire->lock);
     nodes->rounds->epoch = epoch;
     pthread_mutex_unlock(&nodes->wire->lock);
     nodes->rounds->sequence = 0;
 }
 
-/* The text is the thread's last error. */
-static void poison(mst_nodes *nodes, mst_control_message message) {
+void mst_rounds_poison(mst_nodes *nodes, mst_control_message message) {
     mst_error_save(message.text);
     pthread_mutex_lock(&nodes->wire->lock);
     mst_control_poison(&nodes->rounds->control, &message);
@@ -45,14 +40,14 @@ static void poison(mst_nodes *nodes, mst_control_message message) {
 muster_status mst_rounds_give_up(mst_nodes *nodes, muster_status status) {
     const mst_control_message message = {
         .type = MST_CONTROL_GIVEN_UP, .epoch = nodes->rounds->epoch, .status = status, .rank = -1, .process = nodes->process};
-    poison(nodes, message);
+    mst_rounds_poison(nodes, message);
     return status;
 }
 
 void mst_nodes_poison(mst_nodes *nodes, muster_status status, int32_t rank) {
     const mst_control_message message = {
         .type = MST_CONTROL_FAILED, .epoch = nodes->rounds->epoch, .status = status, .rank = rank, .process = nodes->process};
-    poison(nodes, message);
+    mst_rounds_poison(nodes, message);
 }
 
 void mst_rounds_sentences(mst_nodes *nodes, const mst_nodes_wait *wait, int32_t first, int32_t second, const char *mine,
@@ -98,53 +93,9 @@ static muster_status differing(mst_nodes *nodes, const mst_round *round, const m
                      sentences[1], sentences[0], low_name);
 }
 
-static muster_status refuse_as_closed(const mst_nodes *nodes, const char *where, int32_t process) {
-    char name[MST_PROCESS_TEXT];
-    return mst_error(MUSTER_BAD_STATE, "%s: %s has closed its runtime, without which there are no calls", where,
-                     mst_nodes_process_text(nodes, process, name));
-}
-
-/* Tells all that the process takes part in no call from this epoch on. */
-static void report_closed(mst_nodes *nodes, int32_t process, uint64_t epoch) {
-    const mst_control_message message = {.type = MST_CONTROL_CLOSED,
-                                         .epoch = epoch,
-                                         .status = refuse_as_closed(nodes, where_it_closes, process),
-                                         .rank = -1,
-                                         .process = process};
-    poison(nodes, message);
-}
-
-/* An arrival has completed in which some close and some do not. Others may have given it up, and
- * would wait in the next call for those that close. */
-static void report_mixed_close(mst_nodes *nodes) {
-    nodes->wire->stale = true;
-    report_closed(nodes, nodes->rounds->arrival.header.kind.most_at, nodes->rounds->epoch + 1);
-}
-
-static muster_status note_closed(mst_nodes *nodes, const char *where, int32_t process) {
-    nodes->rounds->closed = process;
-    return refuse_as_closed(nodes, where, process);
-}
-
-/* Another process has said it. It has kept its wire, too. */
-static muster_status learn_closed(mst_nodes *nodes, const char *where) {
-    pthread_mutex_lock(&nodes->wire->lock);
-    const int32_t process = nodes->rounds->control.poison[MST_CONTROL_CLOSED].process;
-    pthread_mutex_unlock(&nodes->wire->lock);
-    nodes->wire->stale = true;
-    return note_closed(nodes, where, process);
-}
-
-static bool is_mixed_close(const mst_arrival_header *header) {
-    return header->kind.least != header->kind.most && header->kind.most == MST_ROUND_CLOSE;
-}
-
 static muster_status verdict(mst_nodes *nodes, const mst_round *round, const mst_nodes_wait *wait) {
     const mst_arrival_header *header = &nodes->rounds->arrival.header;
-    if (is_mixed_close(header)) {
-        report_mixed_close(nodes);
-        return note_closed(nodes, round->where, header->kind.most_at);
-    }
+    if (mst_close_is_mixed(header)) return mst_close_seen(nodes, round->where);
     if (header->kind.least != header->kind.most)
         return mst_error(MUSTER_INTERNAL, "%s: rounds %d and %d in processes %d and %d", round->where, (int)header->kind.least,
                          (int)header->kind.most, (int)header->kind.least_at, (int)header->kind.most_at);
@@ -166,7 +117,7 @@ static mst_nodes_wait wait_of(const mst_nodes *nodes, const mst_round *round, co
 
 static muster_status refused_before(const mst_nodes *nodes, const mst_round *round) {
     if (atomic_load(&nodes->lost)) return mst_nodes_lost_before(nodes, round->where);
-    if (nodes->rounds->closed >= 0) return refuse_as_closed(nodes, round->where, nodes->rounds->closed);
+    if (nodes->rounds->closed >= 0) return mst_close_refuse(nodes, round->where, nodes->rounds->closed);
     if (round->payload_bytes < 0 || round->payload_bytes > MST_ROUND_BYTES)
         return mst_error(MUSTER_INTERNAL, "%s: a round of %d bytes", round->where, (int)round->payload_bytes);
     return MUSTER_OK;
@@ -188,7 +139,7 @@ static muster_status arrive_to_begin(mst_nodes *nodes, const mst_round *round, m
     const muster_status status = mst_rounds_arrive(nodes, &input, wait);
     if (status == MUSTER_TIMEOUT && !mst_control_is_poisoned(&rounds->control, MST_CONTROL_GIVEN_UP, rounds->epoch))
         return mst_rounds_give_up(nodes, status);
-    if (status == MUSTER_BAD_STATE) return learn_closed(nodes, round->where);
+    if (status == MUSTER_BAD_STATE) return mst_close_told(nodes, round->where);
     MUSTER_TRY(status);
     rounds->begun = true;
     return verdict(nodes, round, wait);
@@ -210,7 +161,7 @@ muster_status mst_nodes_begin(mst_nodes *nodes, mst_round *round) {
     round->text[MST_ROUND_TEXT - 1] = 0;
     round->all = NULL;
     MUSTER_TRY(refused_before(nodes, round));
-    enter_epoch(nodes, rounds->epoch + 1);
+    mst_rounds_enter(nodes, rounds->epoch + 1);
     if (rounds->begun) {
         memcpy(rounds->last, rounds->text, sizeof rounds->last);
         rounds->last_epoch = rounds->epoch - 1;
@@ -279,40 +230,4 @@ muster_status mst_nodes_end(mst_nodes *nodes, mst_round *round) {
     MUSTER_TRY(verdict(nodes, round, &wait));
     round->all = rounds->arrival.all;
     return MUSTER_OK;
-}
-
-/* ---- the close ---- */
-
-/* The last epoch that has been given up; 0: none, or all that follow. */
-static uint64_t given_up(mst_nodes *nodes) {
-    pthread_mutex_lock(&nodes->wire->lock);
-    const uint64_t last = atomic_load(&nodes->rounds->control.poisoned[MST_CONTROL_GIVEN_UP]);
-    pthread_mutex_unlock(&nodes->wire->lock);
-    return last == MST_CONTROL_FOR_EVER ? 0 : last;
-}
-
-/* Others may have given up calls without this process, and all go on behind those. */
-static muster_status arrive_to_close(mst_nodes *nodes, mst_nodes_wait *wait) {
-    const int64_t until_ns = mst_now_ns() + wait->fail_after_ns;
-    uint64_t last = nodes->rounds->epoch;
-    for (;;) {
-        const uint64_t epoch = last + 1;
-        mst_arrival_input input = {.kind = MST_ROUND_CLOSE, .rank = -1};
-        enter_epoch(nodes, epoch);
-        const muster_status status = mst_rounds_arrive(nodes, &input, wait);
-        last = given_up(nodes);
-        wait->fail_after_ns = until_ns - mst_now_ns();
-        if (status != MUSTER_TIMEOUT || last < epoch || wait->fail_after_ns <= 0) return status;
-    }
-}
-
-muster_status mst_rounds_close(mst_nodes *nodes, int64_t patience_ns) {
-    const mst_rounds *rounds = nodes->rounds;
-    mst_nodes_wait wait = {
-        .waiter = {.doing = "the close of the runtime"}, .where = where_it_closes, .warn_after_ns = -1, .fail_after_ns = patience_ns};
-    const muster_status status = arrive_to_close(nodes, &wait);
-    if (status == MUSTER_TIMEOUT && rounds->log) rounds->log(rounds->log_user, MUSTER_LOG_WARNING, muster_last_error());
-    if (status == MUSTER_TIMEOUT) report_closed(nodes, nodes->process, rounds->epoch);
-    if (status == MUSTER_OK && is_mixed_close(&rounds->arrival.header)) report_mixed_close(nodes);
-    return status;
 }

@@ -147,12 +147,12 @@ static inline uint64_t mst_call_number(uint64_t epoch) { return epoch - MST_EPOC
 /* One arrival on lane 0, with the next sequence number. wait: where, doing and deadlines are
  * set. */
 muster_status mst_rounds_arrive(mst_nodes *nodes, mst_arrival_input *input, mst_nodes_wait *wait);
+/* The next arrival is the first one of this epoch. */
+void mst_rounds_enter(mst_nodes *nodes, uint64_t epoch);
+/* mst_control_poison, with the thread's last error as the text. */
+void mst_rounds_poison(mst_nodes *nodes, mst_control_message message);
 /* Ends this epoch in all processes, with the thread's last error. Returns status. */
 muster_status mst_rounds_give_up(mst_nodes *nodes, muster_status status);
-/* Arrives with the others to close. TIMEOUT: they have not come for patience_ns, from 0 on. Their
- * next round returns BAD_STATE then, which says that this process has closed. BAD_STATE: another
- * process has closed so. Else as mst_nodes_wait_run. */
-muster_status mst_rounds_close(mst_nodes *nodes, int64_t patience_ns);
 /* After an arrival whose header has a failure: that status, with the same sentence in all
  * processes, which names the process. status: of this process in the arrival; if that is a failure,
  * its sentence is the thread's last error. */
@@ -162,6 +162,21 @@ muster_status mst_rounds_failed(mst_nodes *nodes, const char *where, const mst_n
  * sentences[1] become those of the two, "" if they could not be had. */
 void mst_rounds_sentences(mst_nodes *nodes, const mst_nodes_wait *wait, int32_t first, int32_t second, const char *mine,
                           char sentences[2][MST_MESSAGE_SIZE]);
+
+/* ---- the close (close.c) ---- */
+
+/* Arrives with the others to close. TIMEOUT: they have not come for patience_ns, from 0 on. Their
+ * next round returns BAD_STATE then, which says that this process has closed. BAD_STATE: another
+ * process has closed so. Else as mst_nodes_wait_run. */
+muster_status mst_rounds_close(mst_nodes *nodes, int64_t patience_ns);
+/* Has the arrival completed though some close and some do not? */
+bool mst_close_is_mixed(const mst_arrival_header *header);
+/* A caller has seen that in its arrival, or another process has told it. Returns BAD_STATE, as all
+ * later calls do. */
+muster_status mst_close_seen(mst_nodes *nodes, const char *caller);
+muster_status mst_close_told(mst_nodes *nodes, const char *caller);
+/* BAD_STATE: this process has closed its runtime. */
+muster_status mst_close_refuse(const mst_nodes *nodes, const char *caller, int32_t process);
 
 /* ---- lost processes (lost.c) ---- */
 
