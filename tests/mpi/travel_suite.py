@@ -29,8 +29,10 @@ for link in LINKS:
             sys.exit(77)
         seen = len(list(pathlib.Path(out).glob("*.*")))
     expected = [f"process {process} of {PROCESSES}: {ROUNDS} rounds" for process in range(PROCESSES)]
-    # MPICH's launcher now and then ends by SIGPIPE when all processes have ended well.
-    ended = done.returncode == 0 or (mpi == "mpich" and done.returncode == 128 + 13)
+    # MPICH's launcher now and then ends by SIGPIPE when all processes have ended well. It also fails where they leave MPI_Finalize because it
+    # does not return, as MPICH before 4.2 over UCX does now and then (collectives/mpi/mpi_exit.c).
+    left = any("MPI_Finalize has not returned" in line for line in text.splitlines())
+    ended = done.returncode == 0 or (mpi == "mpich" and (done.returncode == 128 + 13 or left))
     if not ended or not all(line in text.splitlines() for line in expected) or seen != ROUNDS * (PROCESSES - 1):
         failures += 1
         print(f"FAILED {mpi} {link}: expected exit 0, {expected} and {ROUNDS * (PROCESSES - 1)} files, received {done.returncode}, {seen} files:\n{text}")
