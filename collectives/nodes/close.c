@@ -3,6 +3,8 @@
 
 #include "clock_impl.h"
 
+#include <inttypes.h>
+
 static const char where[] = "muster_runtime_close";
 
 /* ---- who has closed ---- */
@@ -71,7 +73,10 @@ static muster_status arrive_to_close(mst_nodes *nodes, mst_nodes_wait *wait) {
         const muster_status status = mst_rounds_arrive(nodes, &input, wait);
         last = given_up(nodes);
         wait->fail_after_ns = until_ns - mst_now_ns();
-        if (status != MUSTER_TIMEOUT || last < epoch || wait->fail_after_ns <= 0) return status;
+        if (status != MUSTER_TIMEOUT || last < epoch) return status;
+        if (wait->fail_after_ns <= 0)
+            return mst_error(status, "%s: other processes have given up call %" PRIu64 ", and do not close with this one", where,
+                             mst_call_number(last));
     }
 }
 

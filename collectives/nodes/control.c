@@ -45,21 +45,22 @@ static mst_progress send(mst_control *c, struct mst_control_slot *slot, const ms
 }
 
 static mst_progress send_by_any(mst_control *c, const mst_control_message *message, int32_t to) {
-    for (int32_t i = 0; i < MST_CONTROL_SLOTS; i++) {
+    const int32_t slots = message->type == MST_CONTROL_ANSWER ? MST_CONTROL_SLOTS : MST_CONTROL_ASKING_SLOTS;
+    for (int32_t i = 0; i < slots; i++) {
         const mst_progress progress = send(c, &c->slots[i], message, to);
         if (progress != MST_PROGRESS_RUNNING) return progress;
     }
     return MST_PROGRESS_RUNNING;
 }
 
-/* Have half of the slots been on their way to it for so long? It would get the others, too, and no
- * other process would have its questions answered. */
+/* Have half of the slots for questions been on their way to it for so long? It would get the
+ * others, too, and no other process would be asked anything. */
 static bool takes_nothing(mst_control *c, int32_t process, int64_t for_ns) {
     const int64_t now_ns = mst_now_ns();
     int32_t held = 0;
     for (int32_t i = 0; i < MST_CONTROL_SLOTS; i++)
         held += c->slots[i].to == process && now_ns - c->slots[i].sent_ns >= for_ns && free_slot(c, &c->slots[i]) == MST_PROGRESS_RUNNING;
-    return held >= MST_CONTROL_SLOTS / 2;
+    return held >= MST_CONTROL_ASKING_SLOTS / 2;
 }
 
 /* ---- poison ---- */
@@ -78,31 +79,37 @@ static mst_progress flood(mst_control *c, mst_control_type type) {
     return MST_PROGRESS_DONE;
 }
 
-/* The first epoch that the poison ends. What was poisoned before and is not over stays so. */
+/* The first epoch that the poison ends. Without a gap it joins what was poisoned before: another
+ * process may still be in one of those epochs, and get this message alone. */
 static uint64_t first_poisoned(const mst_control *c, const mst_control_message *message) {
     if (message->type != MST_CONTROL_GIVEN_UP) return message->epoch;
     uint64_t first = message->epoch == MST_CONTROL_FOR_EVER ? c->current : c->current + 1;
     if (message->epoch < first) first = message->epoch;
-    const uint64_t before = atomic_load(&c->poisoned_first[MST_CONTROL_GIVEN_UP]);
-    return atomic_load(&c->poisoned[MST_CONTROL_GIVEN_UP]) >= c->current && before < first ? before : first;
+    if (message->first > 0 && message->first < first) first = message->first;
+    const uint64_t before = atomic_load(&c->poisoned_first[MST_CONTROL_GIVEN_UP]), last = atomic_load(&c->poisoned[MST_CONTROL_GIVEN_UP]);
+    return last > 0 && last + 1 >= first && before < first ? before : first;
 }
 
-/* Does the poison end an epoch that the one before of its kind does not? */
-static bool ends_more(const mst_control *c, const mst_control_message *message) {
-    const uint64_t before = atomic_load(&c->poisoned[message->type]);
-    if (message->type != MST_CONTROL_CLOSED) return message->epoch > before;
-    return before == 0 || message->epoch < atomic_load(&c->poisoned_first[MST_CONTROL_CLOSED]);
+/* Does the poison, which ends epochs from `first` on, end one that the one before of its kind does
+ * not? */
+static bool ends_more(const mst_control *c, const mst_control_message *message, uint64_t first) {
+    const uint64_t before = atomic_load(&c->poisoned[message->type]), before_first = atomic_load(&c->poisoned_first[message->type]);
+    if (message->type == MST_CONTROL_CLOSED) return before == 0 || first < before_first;
+    if (message->epoch > before) return true;
+    return message->type == MST_CONTROL_GIVEN_UP && first < before_first && message->epoch + 1 >= before_first;
 }
 
 bool mst_control_poison(mst_control *c, const mst_control_message *message) {
     const mst_control_type type = message->type;
-    if (!ends_more(c, message)) return false;
-    const uint64_t last = type == MST_CONTROL_CLOSED ? MST_CONTROL_FOR_EVER : message->epoch;
-    const uint64_t first = first_poisoned(c, message);
+    const uint64_t first = first_poisoned(c, message), before = atomic_load(&c->poisoned[type]);
+    if (!ends_more(c, message, first)) return false;
+    const bool is_newest = type == MST_CONTROL_CLOSED || message->epoch > before;
+    const uint64_t last = type == MST_CONTROL_CLOSED ? MST_CONTROL_FOR_EVER : is_newest ? message->epoch : before;
     atomic_store(&c->poisoned[type], 0); /* no thread sees half of it */
     atomic_store(&c->poisoned_first[type], first);
-    c->poison[type] = *message;
+    if (is_newest) c->poison[type] = *message;
     c->poison[type].magic = MST_CONTROL_MAGIC;
+    c->poison[type].first = first;
     c->poison[type].text[MST_MESSAGE_SIZE - 1] = 0;
     c->to_flood[type] = (uint32_t)(((uint64_t)1 << c->steps) - 1);
     atomic_store(&c->poisoned[type], last);

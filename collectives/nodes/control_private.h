@@ -12,7 +12,8 @@ struct muster_worker;
 struct mst_round;
 struct mst_control_waiter;
 
-enum { MST_CONTROL_SLOTS = 8, MST_CONTROL_STEPS = 31 };
+/* Questions and poison leave one slot to answers. */
+enum { MST_CONTROL_SLOTS = 9, MST_CONTROL_ASKING_SLOTS = 8, MST_CONTROL_STEPS = 31 };
 
 typedef enum mst_control_type {
     MST_CONTROL_FAILED = 0,                          /* poison: the call with this epoch has failed; its end round follows */
@@ -37,6 +38,7 @@ typedef struct mst_control_message {
     uint32_t magic; /* MST_CONTROL_MAGIC */
     mst_control_type type;
     uint64_t epoch;  /* poison: of which call. answer: of the wait */
+    uint64_t first;  /* GIVEN_UP: this epoch and all up to `epoch` were given up; 0: `epoch` alone */
     uint64_t number; /* of a question and its answer */
     int32_t lane;    /* of a question: it is asked from there; of an answer: of the wait */
     muster_status status;
@@ -106,8 +108,9 @@ typedef struct mst_control {
     bool there;
     mst_control_message incoming;
     /* The newest poison of each kind, but of CLOSED that of the lowest epoch; and which neighbours
-     * have not got it yet (bits). GIVEN_UP also ends all epochs before its own that this process
-     * has not begun: without it nobody can have come to their ends. */
+     * have not got it yet (bits). GIVEN_UP also ends the epochs before its own that were given
+     * up one after the other, of which it may be the only news, and all that this process has not
+     * begun: without it nobody can have come to their ends. */
     _Atomic uint64_t poisoned[MST_CONTROL_POISON_KINDS];       /* the last epoch that it ends; 0: none */
     _Atomic uint64_t poisoned_first[MST_CONTROL_POISON_KINDS]; /* the first epoch that it ends */
     uint64_t current;                                          /* of the last progress */

@@ -16,7 +16,7 @@ static int64_t patience_ns(const mst_nodes_wait *wait) {
 
 /* The call that all have begun last, which may be in progress. */
 static const char *last_call(const mst_rounds *rounds, uint64_t *number) {
-    *number = mst_call_number(rounds->begun ? rounds->epoch - (rounds->arrival.input.kind == MST_ROUND_CLOSE) : rounds->last_epoch);
+    *number = mst_call_number(rounds->begun ? rounds->text_epoch : rounds->last_epoch);
     return rounds->begun ? rounds->text : rounds->last;
 }
 

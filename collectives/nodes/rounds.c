@@ -164,9 +164,10 @@ muster_status mst_nodes_begin(mst_nodes *nodes, mst_round *round) {
     mst_rounds_enter(nodes, rounds->epoch + 1);
     if (rounds->begun) {
         memcpy(rounds->last, rounds->text, sizeof rounds->last);
-        rounds->last_epoch = rounds->epoch - 1;
+        rounds->last_epoch = rounds->text_epoch;
     }
     rounds->begun = false;
+    rounds->text_epoch = rounds->epoch;
     memcpy(rounds->text, round->text, sizeof rounds->text);
     snprintf(doing, sizeof doing, "call %" PRIu64 " (%s)", mst_call_number(rounds->epoch), round->text);
     mst_nodes_wait wait = wait_of(nodes, round, doing);

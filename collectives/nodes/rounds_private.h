@@ -24,7 +24,7 @@ typedef struct mst_rounds {
     mst_control control;
     uint64_t epoch, sequence;                        /* of the next arrival; epoch: written under the lock of the wire */
     char text[MST_ROUND_TEXT], last[MST_ROUND_TEXT]; /* what this call does; the last one before it that all have begun; "": none */
-    uint64_t last_epoch;                             /* of `last` */
+    uint64_t text_epoch, last_epoch;                 /* of `text` and `last` */
     bool begun;                                      /* all have begun this call, or refused it together */
     int32_t closed;                                  /* a process that has closed its runtime, or -1 */
     char lost[MST_MESSAGE_SIZE];                     /* how nodes->lost was said first; written once, before that */
