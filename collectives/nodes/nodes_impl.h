@@ -46,11 +46,26 @@ const char *mst_nodes_process_text(const mst_nodes *nodes, int32_t process, char
  * The thread that has entered the pool calls them, outside of a run. */
 
 enum { MST_ROUND_BYTES = 4096, MST_ROUND_TEXT = 200 };
+/* What a call passes, for the message where signatures differ: a label and a value for each
+ * argument, the same labels in the same order in all processes that make the call. */
+enum { MST_DETAIL_LABEL = 80, MST_DETAILS_BYTES = 512 };
+typedef struct mst_round_details {
+    int32_t first, count; /* those before `first` are left out; count: how many were given */
+    bool full;            /* more follow */
+    size_t length;
+    char text[MST_DETAILS_BYTES];
+} mst_round_details;
+/* Adds one. A value that begins with '#' is a hash, which no message shows. */
+void mst_round_detail(mst_round_details *details, const char *label, const char *format, ...) __attribute__((format(printf, 3, 4)));
+
 typedef struct mst_round {
     const char *where; /* the public function, for messages; a literal */
     /* What this process is about to do, as messages name it: "function 'train'". */
     char text[MST_ROUND_TEXT];
     uint64_t signature; /* processes with different signatures make different calls, which is refused */
+    /* Gives all details of the call, each time that it is called. NULL: there are none. */
+    void (*details)(const void *context, mst_round_details *details);
+    const void *details_context;
     /* Of this process: OK, or why it refuses or has failed; then its message is the thread's last
      * error, and rank is the rank that failed, or -1. */
     muster_status status;

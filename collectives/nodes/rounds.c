@@ -79,20 +79,6 @@ muster_status mst_rounds_failed(mst_nodes *nodes, const char *where, const mst_n
 
 /* ---- what a round has shown ---- */
 
-static muster_status differing(mst_nodes *nodes, const mst_round *round, const mst_nodes_wait *wait, int32_t one, int32_t other) {
-    const int32_t low = one < other ? one : other, high = one < other ? other : one;
-    const uint64_t number = mst_call_number(nodes->rounds->epoch);
-    char sentences[2][MST_MESSAGE_SIZE], low_name[MST_PROCESS_TEXT], high_name[MST_PROCESS_TEXT];
-    mst_rounds_sentences(nodes, wait, low, high, round->text, sentences);
-    mst_nodes_process_text(nodes, low, low_name);
-    mst_nodes_process_text(nodes, high, high_name);
-    if (strcmp(sentences[0], sentences[1]) == 0)
-        return mst_error(MUSTER_INVALID_ARGUMENT, "%s: %s: call %" PRIu64 ", %s, differs here in what it passes from that of %s",
-                         round->where, high_name, number, sentences[1], low_name);
-    return mst_error(MUSTER_INVALID_ARGUMENT, "%s: %s: call %" PRIu64 " is %s here and %s in %s", round->where, high_name, number,
-                     sentences[1], sentences[0], low_name);
-}
-
 static muster_status verdict(mst_nodes *nodes, const mst_round *round, const mst_nodes_wait *wait) {
     const mst_arrival_header *header = &nodes->rounds->arrival.header;
     if (mst_close_is_mixed(header)) return mst_close_seen(nodes, round->where);
@@ -101,8 +87,8 @@ static muster_status verdict(mst_nodes *nodes, const mst_round *round, const mst
                          (int)header->kind.most, (int)header->kind.least_at, (int)header->kind.most_at);
     if (header->status != MUSTER_OK) return mst_rounds_failed(nodes, round->where, wait, round->status);
     if (header->payload.least != header->payload.most)
-        return differing(nodes, round, wait, header->payload.least_at, header->payload.most_at);
-    if (header->least != header->most) return differing(nodes, round, wait, header->least_at, header->most_at);
+        return mst_rounds_differ(nodes, round, wait, header->payload.least_at, header->payload.most_at);
+    if (header->least != header->most) return mst_rounds_differ(nodes, round, wait, header->least_at, header->most_at);
     return MUSTER_OK;
 }
 

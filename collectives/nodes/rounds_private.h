@@ -163,6 +163,12 @@ muster_status mst_rounds_failed(mst_nodes *nodes, const char *where, const mst_n
 void mst_rounds_sentences(mst_nodes *nodes, const mst_nodes_wait *wait, int32_t first, int32_t second, const char *mine,
                           char sentences[2][MST_MESSAGE_SIZE]);
 
+/* ---- what differs (differing.c) ---- */
+
+/* After an arrival in which all have seen that the calls of the processes `one` and `other` differ:
+ * INVALID_ARGUMENT, with the same sentence in all processes, which says in what. */
+muster_status mst_rounds_differ(mst_nodes *nodes, const mst_round *round, const mst_nodes_wait *wait, int32_t one, int32_t other);
+
 /* ---- the close (close.c) ---- */
 
 /* Arrives with the others to close. TIMEOUT: they have not come for patience_ns, from 0 on. Their

@@ -3,7 +3,6 @@
  * and nothing has been touched; what fails later fails the call everywhere. */
 #include "processes_private.h"
 
-#include "hash_impl.h"
 #include "output_private.h"
 
 #include <stdio.h>
@@ -55,86 +54,13 @@ void mst_processes_free(muster_function *function) {
     function->processes = NULL;
 }
 
-/* ---- is it the same call? ---- */
-
-uint64_t mst_processes_name_hash(const muster_function *function) {
-    const char *name = mst_function_name(function);
-    return mst_hash_bytes(MST_HASH_START, name, (int64_t)strlen(name));
-}
-
-/* What all processes must pass alike: not the rows of their own. */
-static uint64_t add_tensor(uint64_t hash, const muster_tensor *tensor, bool by_rows) {
-    hash = mst_hash_number(hash, tensor->dtype);
-    for (int32_t d = by_rows ? 1 : 0; tensor->dtype != MUSTER_DTYPE_NONE && d < tensor->ndim; d++)
-        hash = mst_hash_number(hash, tensor->shape[d]);
-    return hash;
-}
-
-static uint64_t add_contents(uint64_t hash, muster_tensor tensor) {
-    if (tensor.device != MUSTER_DEVICE_HOST) return hash;
-    if (tensor.ndim == 0 || mst_tensor_contiguous(tensor))
-        return mst_hash_bytes(hash, muster_tensor_address(tensor), mst_tensor_bytes(tensor));
-    for (int64_t r = 0; r < tensor.shape[0]; r++) {
-        muster_tensor row = muster_tensor_slice(tensor, r, r + 1);
-        for (int32_t d = 0; d + 1 < row.ndim; d++) row.shape[d] = row.shape[d + 1], row.strides[d] = row.strides[d + 1];
-        row.ndim--;
-        hash = add_contents(hash, row);
-    }
-    return hash;
-}
-
-/* What the programs have said of the function. */
-static uint64_t add_description(uint64_t hash, const muster_function *function) {
-    for (int64_t i = 0; i < function->input_count + function->output_count; i++) {
-        const mst_port *port = i < function->input_count ? &function->inputs[i] : &function->outputs[i - function->input_count];
-        hash = mst_hash_number(mst_hash_number(hash, port->hash), (int64_t)port->mode << 32 | port->ways);
-    }
-    for (int64_t i = 0; i < function->use_count; i++) {
-        const mst_use *use = &function->uses[i];
-        const char *name = use->variable->object.name;
-        if (name) hash = mst_hash_bytes(hash, name, (int64_t)strlen(name));
-        hash = mst_hash_number(mst_hash_number(hash, use->mode), use->read | use->sliceable << 1 | use->written << 2 | use->updated << 3);
-    }
-    return hash;
-}
-
-/* The rows that lists name are compared where it is asked for, as contents are. */
-static uint64_t add_selection(uint64_t hash, const muster_selection *selection, bool checks) {
-    hash = mst_hash_number(mst_hash_number(hash, selection->kind), selection->index_count);
-    if (checks && selection->kind == MUSTER_SELECT_LIST)
-        hash = mst_hash_bytes(hash, selection->indices, selection->index_count * (int64_t)sizeof *selection->indices);
-    return mst_hash_number(mst_hash_number(hash, selection->start), selection->stop);
-}
-
-static uint64_t signature_of(const muster_function *function, const mst_arguments *arguments, bool planned) {
-    const mst_plan *plan = &function->plan;
-    const muster_call_options *options = arguments->options;
-    uint64_t hash = mst_hash_number(mst_processes_name_hash(function), arguments->single);
-    const bool checks = function->object.runtime->checks;
-    bool differs = false;
-    if (!planned) return hash;
-    hash = add_description(hash, function);
-    for (int64_t i = 0; i < function->input_count; i++) {
-        const mst_port *port = &function->inputs[i];
-        differs |= port->ways == MUSTER_SOURCE_OWN;
-        hash = add_tensor(hash, &arguments->inputs[i], port->ways != MUSTER_SOURCE_ALL && port->mode != MUSTER_BROADCAST);
-        if (port->ways == MUSTER_SOURCE_ALL && checks) hash = add_contents(hash, arguments->inputs[i]);
-    }
-    for (int64_t i = 0; i < function->output_count; i++) {
-        const mst_port *port = &function->outputs[i];
-        hash = add_tensor(hash, &arguments->outputs[i], port->ways != MUSTER_TARGET_ALL && port->mode == MUSTER_GATHER);
-    }
-    hash = mst_hash_number(mst_hash_number(hash, plan->count), options->slices);
-    hash = mst_hash_number(hash, options->replica_batch_count);
-    for (int64_t i = 0; checks && i < options->replica_batch_count; i++) hash = add_selection(hash, &options->replica_batch[i], checks);
-    return differs ? hash : add_selection(hash, &options->batch, checks);
-}
+/* ---- the name of the call ---- */
 
 /* At most `most` bytes of `more`, at text[at]. Returns where it ends. Without printf, because every
  * call of several processes comes here. */
 static size_t append(char text[MST_ROUND_TEXT], size_t at, const char *more, size_t most) {
-    for (; most > 0 && *more && at < MST_ROUND_TEXT - 1; most--) text[at++] = *more++;
-    text[at] = 0;
+    for (; most > 0 && *more && at + 1 < MST_ROUND_TEXT; most--) text[at++] = *more++;
+    if (at < MST_ROUND_TEXT) text[at] = 0; /* as it always is, which GCC does not see */
     return at;
 }
 
@@ -190,7 +116,10 @@ void mst_processes_set_deadlines(const mst_arguments *arguments, mst_round *roun
 static muster_status agree(muster_function *function, const mst_arguments *arguments, muster_status planned) {
     mst_round round = {.where = arguments->where, .status = planned, .rank = -1};
     mst_processes_set_deadlines(arguments, &round);
-    round.signature = signature_of(function, arguments, planned == MUSTER_OK);
+    const mst_processes_passed passed = {function, arguments};
+    round.signature = mst_processes_signature(function, arguments, planned == MUSTER_OK);
+    if (planned == MUSTER_OK) round.details = mst_processes_details;
+    round.details_context = &passed;
     describe(function, arguments, planned == MUSTER_OK, round.text);
     return mst_nodes_begin(function->object.runtime->nodes, &round);
 }

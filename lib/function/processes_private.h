@@ -59,7 +59,18 @@ muster_status mst_processes_prepare(muster_function *function, const mst_argumen
 
 /* process_rows.c. Must the processes tell each other how many rows they have? */
 bool mst_processes_are_counted(const muster_function *function);
+
+/* process_signature.c: what a call passes, in one number. planned: the plan of the call has been
+ * made. */
+uint64_t mst_processes_signature(const muster_function *function, const mst_arguments *arguments, bool planned);
+/* The same, argument by argument; context: mst_processes_passed. */
+typedef struct mst_processes_passed {
+    const muster_function *function;
+    const mst_arguments *arguments;
+} mst_processes_passed;
+void mst_processes_details(const void *context, mst_round_details *details);
 uint64_t mst_processes_name_hash(const muster_function *function);
+
 /* The deadlines of the call hold for its rounds, too. Not for data behind them: the library's own
  * copies count to the time in which they travel. */
 void mst_processes_set_deadlines(const mst_arguments *arguments, mst_round *round);

@@ -3,6 +3,7 @@
 #include "change_private.h"
 #include "hash_impl.h"
 #include "nodes/nodes_impl.h"
+#include "ops_impl.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -48,6 +49,38 @@ static void write_text(const mst_change *change, char *text, size_t size) {
     const int length = snprintf(text, size, "%s of variable '%.60s'", change->where, name_of(change, 0));
     if (change->count > 1 && length > 0 && (size_t)length < size)
         snprintf(text + length, size - (size_t)length, " and %d more", (int)change->count - 1);
+}
+
+static void give_selection(mst_round_details *details, const muster_selection *selection) {
+    static const char label[] = "selection";
+    if (selection->kind == MUSTER_SELECT_ALL) mst_round_detail(details, label, "all rows");
+    if (selection->kind == MUSTER_SELECT_COUNT) mst_round_detail(details, label, "%lld rows", (long long)selection->stop);
+    if (selection->kind == MUSTER_SELECT_RANGE)
+        mst_round_detail(details, label, "rows %lld to %lld", (long long)selection->start, (long long)selection->stop);
+    if (selection->kind == MUSTER_SELECT_LIST) mst_round_detail(details, label, "a list of %lld rows", (long long)selection->index_count);
+    mst_round_detail(details, "the rows of the selection", "#%016llx", (unsigned long long)add_selection(MST_HASH_START, selection));
+}
+
+/* Argument by argument, what the signature has. */
+static void give_details(const void *context, mst_round_details *details) {
+    const mst_change *change = context;
+    char shape[128], label[MST_DETAIL_LABEL];
+    mst_round_detail(details, "count", "%d", (int)change->count);
+    for (int32_t i = 0; i < change->count; i++) {
+        mst_round_detail(details, "variable", "'%.60s'", name_of(change, i));
+        if (!change->tensors || change->tensors[i].ndim < 0 || change->tensors[i].ndim > MUSTER_MAX_DIMS) continue;
+        snprintf(label, sizeof label, "value of variable '%.50s'", name_of(change, i));
+        mst_round_detail(details, label, "%s %s", mst_shape_text(shape, change->tensors[i].ndim, change->tensors[i].shape),
+                         muster_dtype_name(change->tensors[i].dtype));
+    }
+    mst_round_detail(details, "rank", "%d", (int)change->rank);
+    mst_round_detail(details, "axis", "%d", (int)change->axis);
+    mst_round_detail(details, "op", "%s", mst_reduction_name(change->op));
+    if (change->weights)
+        mst_round_detail(details, "weights", "#%016llx",
+                         (unsigned long long)mst_hash_bytes(1, change->weights, (int64_t)change->size * (int64_t)sizeof *change->weights));
+    if (change->selection) give_selection(details, change->selection);
+    mst_round_detail(details, "options", "#%016llx", (unsigned long long)change->salt);
 }
 
 /* ---- rounds ---- */
@@ -98,7 +131,12 @@ static muster_status agree_with(mst_change *change, muster_status status) {
      * known: the payload is the same in any case. */
     uint64_t hash = 0;
     if (hashes && status == MUSTER_OK) status = hash_values(change, &hash);
-    mst_round round = {.where = change->where, .signature = signature_of(change), .status = status, .rank = -1};
+    mst_round round = {.where = change->where,
+                       .signature = signature_of(change),
+                       .details = status == MUSTER_OK ? give_details : NULL,
+                       .details_context = change,
+                       .status = status,
+                       .rank = -1};
     if (change->runtime->checks) {
         round.payload = &hash;
         round.payload_bytes = sizeof hash;

@@ -715,7 +715,8 @@ static void pass_other_values(launch_process *p, muster_runtime *runtime) {
     const muster_tensor in = muster_tensor_make(MUSTER_F32, x, 1, (int64_t[]){4});
     launch_ok(p, muster_function_create(runtime, "values", fails_on_the_last_rank, &fails, &f));
     launch_ok(p, muster_function_input(f, "x", MUSTER_F32, 1, MUSTER_SCATTER));
-    launch_refused(p, muster_function_call(f, &in, 1, NULL, 0, NULL), MUSTER_INVALID_ARGUMENT, "differs here in what it passes");
+    launch_refused(p, muster_function_call(f, &in, 1, NULL, 0, NULL), MUSTER_INVALID_ARGUMENT,
+                   "the values of input 'x': expected the same as in process 0 (host host0), received others in process 1 (host host");
     x[3] = 4;
     launch_ok(p, muster_function_call(f, &in, 1, NULL, 0, NULL));
     count_checked();

@@ -227,8 +227,8 @@ static void select_other_rows(launch_process *p, program *g) {
     muster_call_options_init(&options);
     options.batch = (muster_selection){.kind = MUSTER_SELECT_LIST, .indices = rows, .index_count = 3};
     launch_says(p, call(g, g->train, &options), MUSTER_INVALID_ARGUMENT,
-                "muster_function_call: process 2 (host host2): call 5, function 'train' (x 3 -> loss sum), differs here in what it passes "
-                "from that of process 0 (host host0)");
+                "muster_function_call: the rows of options.batch: expected the same as in process 0 (host host0), received others in "
+                "process 2 (host host2), call 5, function 'train' (x 3 -> loss sum)");
     options.batch.index_count = 2;
     launch_ok(p, call(g, g->train, &options));
 }

@@ -215,12 +215,14 @@ static void what_differs_is_refused_in_all_processes(void **state) {
     (void)state;
     static const char *const texts[REFUSALS][2] = {
         {"muster_variable_create of variable 'b' here", "muster_variable_create of variable 'a' in process 0"},
-        {"differs here in what it passes", "process 0 (host host0)"},
-        {"differs here in what it passes", "muster_variable_set of variable 'v'"},
+        {"value of variable 'v': expected (2,) f32 as in process 0 (host host0), received (3,) f32 in process 1 (host host0)",
+         "muster_variable_set of variable 'v'"},
+        {"rank: expected 0 as in process 0 (host host0), received 1 in process 1 (host host0)", "muster_variable_set of variable 'v'"},
         {"muster_variable_set of variable 'v' here", "muster_variable_get of variable 'v' in process 0"},
         {"muster_variable_create", "'v'"},
         {"muster_variable_get: rank: expected 0 to 2, received 3", ""},
-        {"differs here in what it passes", "muster_variable_initialise of variable 'v'"},
+        {"options: expected the same as in process 0 (host host0), received others in process 1 (host host0)",
+         "muster_variable_initialise of variable 'v'"},
         {"muster_variables_broadcast_from: rank: expected 0 to 2, received 3", ""},
     };
     static refusal r;
