@@ -127,12 +127,91 @@ static void test_it_is_lost_where_it_does_not_end_a_call_that_has_failed(void **
                  "only be closed");
 }
 
+/* ---- a question whether a rank has returned ---- */
+
+enum { FIRST, PATIENT, DROPPED, AGAIN, ON_ITS_WAY, TAKEN, LOOKS };
+typedef struct looks {
+    uint64_t numbers[LOOKS]; /* of the question that was open then; 0: none */
+    uint64_t asked;
+    bool on_its_way[LOOKS], answered;
+} looks;
+
+static int32_t want_of_process_1(void *context, mst_control_wanted *wanted) {
+    (void)context;
+    *wanted = (mst_control_wanted){.tag = 4};
+    return 1;
+}
+
+static void look(mst_nodes *nodes, mst_nodes_wait *wait, mst_returned *returned, int64_t now_ms, looks *looks, int32_t k) {
+    (void)mst_returned_look(nodes, wait, returned, now_ms * MS);
+    looks->numbers[k] = wait->waiter.returned.number;
+    looks->on_its_way[k] = mst_control_is_leaving(&nodes->rounds->control, &wait->waiter.returned);
+}
+
+static void take_all(mst_nodes *nodes) {
+    pthread_mutex_lock(&nodes->wire->lock);
+    while (mst_control_progress(&nodes->rounds->control, nodes->rounds->epoch) == MST_PROGRESS_RUNNING) {}
+    pthread_mutex_unlock(&nodes->wire->lock);
+}
+
+/* Process 1 has one receive posted, which takes the first question, and then takes nothing. The
+ * times are said to mst_returned_look; none passes. */
+static void ask_whether_it_has_returned(nodes_test *test, mst_nodes *nodes, int32_t p) {
+    looks *looks = test->user;
+    const mst_nodes_wants wants = {.wanted = want_of_process_1};
+    mst_nodes_wait wait = {.waiter = {.doing = "recv", .epoch = mst_nodes_epoch(nodes), .machine = &nodes->rounds->arrival.machine},
+                           .wants = &wants};
+    mst_returned returned = {0};
+    if (p == 1) take_all(nodes);
+    pthread_barrier_wait(&test->barrier);
+    if (p == 0) {
+        pthread_mutex_lock(&nodes->wire->lock);
+        mst_control_enter(&nodes->rounds->control, &wait.waiter);
+        mst_returned_rest(&returned, 0);
+        look(nodes, &wait, &returned, 10, looks, FIRST);
+        look(nodes, &wait, &returned, 1009, looks, PATIENT);
+        look(nodes, &wait, &returned, 1010, looks, DROPPED);
+        look(nodes, &wait, &returned, 1010, looks, AGAIN);
+        look(nodes, &wait, &returned, 1000000, looks, ON_ITS_WAY);
+        pthread_mutex_unlock(&nodes->wire->lock);
+    }
+    pthread_barrier_wait(&test->barrier);
+    if (p == 1) take_all(nodes);
+    pthread_barrier_wait(&test->barrier);
+    if (p == 1) return;
+    take_all(nodes);
+    pthread_mutex_lock(&nodes->wire->lock);
+    looks->answered = wait.waiter.returned.answered;
+    look(nodes, &wait, &returned, 1000000, looks, TAKEN);
+    looks->asked = nodes->rounds->control.questions;
+    mst_control_leave(&nodes->rounds->control, &wait.waiter);
+    pthread_mutex_unlock(&nodes->wire->lock);
+}
+
+static void test_a_question_is_asked_again_only_when_it_has_been_taken(void **state) {
+    (void)state;
+    looks looks = {0};
+    nodes_test test = {.launch_options = {.processes = 2, .eager_bytes = -1}, .body = ask_whether_it_has_returned, .user = &looks};
+    nodes_run(&test);
+    assert_int_not_equal(looks.numbers[FIRST], 0);
+    assert_false(looks.on_its_way[FIRST]);
+    assert_int_equal(looks.numbers[PATIENT], looks.numbers[FIRST]);
+    assert_int_equal(looks.numbers[DROPPED], 0);
+    assert_int_equal(looks.numbers[AGAIN], looks.numbers[FIRST] + 1);
+    assert_true(looks.on_its_way[AGAIN] && looks.on_its_way[ON_ITS_WAY]);
+    assert_int_equal(looks.numbers[ON_ITS_WAY], looks.numbers[AGAIN]);
+    assert_true(looks.answered);
+    assert_int_equal(looks.numbers[TAKEN], 0);
+    assert_int_equal(looks.asked, looks.numbers[AGAIN]);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_the_process_that_takes_no_questions_is_named),
         cmocka_unit_test(test_others_can_still_be_asked),
         cmocka_unit_test(test_a_process_that_cannot_be_asked_is_not_blamed_alone),
         cmocka_unit_test(test_it_is_lost_where_it_does_not_end_a_call_that_has_failed),
+        cmocka_unit_test(test_a_question_is_asked_again_only_when_it_has_been_taken),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
