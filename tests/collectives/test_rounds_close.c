@@ -78,7 +78,7 @@ typedef enum when {
     DURING  /* process 1 closes, process 0 gives up a call, and then the others come to that */
 } when;
 
-static _Atomic bool given_up; /* process 0 has given up its call */
+static _Atomic bool given_up; /* a process has given up its call */
 
 static void make_calls(nodes_test *test, mst_nodes *nodes, int32_t count) {
     for (int32_t k = 0; k < count; k++) nodes_call(test, nodes, "function 'train'", MUSTER_OK);
@@ -207,6 +207,32 @@ static void test_a_close_that_completes_what_another_gives_up_is_told(void **sta
     assert_int_not_equal(ends.ends[0], MST_WIRE_LOST);
 }
 
+/* The link between 1, which closes, and 2, which makes a call, is cut, so that neither has all of
+ * the arrival. Process 0 has it, and then runs code of its program, which passes nothing on. */
+static void see_a_close_alone(nodes_test *test, mst_nodes *nodes, int32_t p) {
+    ends_note(test, nodes, p);
+    if (p == 0) wire_launch_cut(test->launch, 1, 2);
+    pthread_barrier_wait(&test->barrier);
+    if (p == 2) nodes->fail_after_ns = test_patience(300000000);
+    if (p != 1) make_calls(test, nodes, p == 0 ? 1 : 2);
+    if (p == 2) wire_launch_heal(test->launch, 1, 2);
+    if (p == 2) atomic_store(&given_up, true);
+    if (p == 0) TEST_AWAIT(atomic_load(&given_up), 100000);
+}
+
+static void test_a_call_that_sees_a_close_tells_those_that_have_given_it_up(void **state) {
+    (void)state;
+    nodes_test test = {.launch_options = {.processes = 3}, .body = see_a_close_alone};
+    ends_begin();
+    atomic_store(&given_up, false);
+    nodes_run(&test);
+    expect_closed(&test, 0, 0);
+    assert_int_equal(test.notes[2], 2);
+    assert_int_equal(test.status[2][0], MUSTER_TIMEOUT);
+    expect_closed(&test, 2, 1);
+    assert_null(strstr(test.log, "lost"));
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_calls_without_a_process_that_has_closed_are_refused),
@@ -214,6 +240,7 @@ int main(void) {
         cmocka_unit_test(test_a_close_goes_on_behind_calls_that_were_given_up),
         cmocka_unit_test(test_a_late_word_of_the_close_counts_for_later_calls),
         cmocka_unit_test(test_a_close_that_completes_what_another_gives_up_is_told),
+        cmocka_unit_test(test_a_call_that_sees_a_close_tells_those_that_have_given_it_up),
         cmocka_unit_test(test_all_close_together_after_calls_that_were_given_up),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
