@@ -1,7 +1,7 @@
 /* The close of several processes: who closes early, who works on, and who has given up a call
  * before. */
 #include "base_await.h"
-#include "collectives_nodes.h"
+#include "collectives_ends.h"
 
 #include <stdio.h>
 
@@ -24,34 +24,10 @@ static void test_calls_without_a_process_that_has_closed_are_refused(void **stat
     }
 }
 
-/* How the wires of the tests below ended: by process. The wires of a process are those that it
- * opens. */
-static struct {
-    void (*close)(mst_wire *wire, mst_wire_end end);
-    _Atomic int32_t closed;
-    _Atomic bool given_up; /* process 0 has given up its call */
-    mst_wire_end ends[NODES_MOST];
-    bool stale[NODES_MOST];
-} ends;
-
-static void note_end(mst_wire *wire, mst_wire_end end) {
-    ends.ends[wire->process] = end;
-    ends.stale[wire->process] = wire->stale;
-    ends.close(wire, end);
-    atomic_fetch_add(&ends.closed, 1);
-}
-
-/* All processes call it. */
-static void note_the_end(nodes_test *test, mst_nodes *nodes, int32_t p) {
-    if (p == 0) ends.close = nodes->wire->close;
-    pthread_barrier_wait(&test->barrier);
-    nodes->wire->close = note_end;
-}
-
 /* Process 0 works until all others have closed, and then makes calls, or closes. */
 static void work_on(nodes_test *test, mst_nodes *nodes, int32_t p) {
     const bool calls = *(const bool *)test->user;
-    note_the_end(test, nodes, p);
+    ends_note(test, nodes, p);
     nodes->fail_after_ns = p == 0 ? -1 : 20000000; /* how long the others wait for it */
     while (p == 0 && atomic_load(&ends.closed) < nodes->processes - 1) nodes_sleep(1000000);
     for (int32_t k = 0; k < 2 && p == 0 && calls; k++) nodes_call(test, nodes, "function 'train'", MUSTER_OK);
@@ -77,7 +53,7 @@ static void test_a_process_works_on_while_the_others_close(void **state) {
     for (int32_t processes = 2; processes <= NODES_MOST; processes++)
         for (int32_t calls = 0; calls < 2; calls++, cases++) {
             nodes_test test = {.launch_options = {.processes = processes}, .body = work_on, .user = &(bool){calls}};
-            atomic_store(&ends.closed, 0);
+            ends_begin();
             nodes_run(&test);
             for (int32_t p = 1; p < processes; p++) assert_int_equal(ends.ends[p], MST_WIRE_KEEP);
             assert_int_equal(test.notes[0], calls ? 2 : 0);
@@ -102,6 +78,8 @@ typedef enum when {
     DURING  /* process 1 closes, process 0 gives up a call, and then the others come to that */
 } when;
 
+static _Atomic bool given_up; /* a process has given up its call */
+
 static void make_calls(nodes_test *test, mst_nodes *nodes, int32_t count) {
     for (int32_t k = 0; k < count; k++) nodes_call(test, nodes, "function 'train'", MUSTER_OK);
 }
@@ -109,16 +87,16 @@ static void make_calls(nodes_test *test, mst_nodes *nodes, int32_t count) {
 /* Process 1 takes no part in the call that the others give up. */
 static void give_up_a_call(nodes_test *test, mst_nodes *nodes, int32_t p) {
     const when w = *(const when *)test->user;
-    note_the_end(test, nodes, p);
+    ends_note(test, nodes, p);
     if (p == 1) {
         if (w == AFTER) nodes->fail_after_ns = 20000000; /* how long it waits in its close */
         if (w != DURING) pthread_barrier_wait(&test->barrier);
         return;
     }
-    while (w == DURING && p != 0 && !atomic_load(&ends.given_up)) nodes_sleep(1000000);
+    while (w == DURING && p != 0 && !atomic_load(&given_up)) nodes_sleep(1000000);
     nodes->fail_after_ns = 20000000;
     make_calls(test, nodes, 1);
-    atomic_store(&ends.given_up, true);
+    atomic_store(&given_up, true);
     nodes->fail_after_ns = -1;
     if (w != DURING) pthread_barrier_wait(&test->barrier);
     while (w == AFTER && atomic_load(&ends.closed) == 0) nodes_sleep(1000000);
@@ -131,8 +109,8 @@ static void test_a_close_goes_on_behind_calls_that_were_given_up(void **state) {
     for (when w = BEFORE; w <= DURING; w++)
         for (int32_t processes = w == DURING ? 3 : 2; processes <= NODES_MOST; processes++, cases++) {
             nodes_test test = {.launch_options = {.processes = processes}, .body = give_up_a_call, .user = &w};
-            atomic_store(&ends.closed, 0);
-            atomic_store(&ends.given_up, false);
+            ends_begin();
+            atomic_store(&given_up, false);
             nodes_run(&test);
             for (int32_t p = 0; p < processes; p++) {
                 if (p == 1) continue;
@@ -150,7 +128,7 @@ static void test_a_close_goes_on_behind_calls_that_were_given_up(void **state) {
 
 /* Nobody makes another call: all close, though process 1 has begun fewer calls than the others. */
 static void close_after_the_call(nodes_test *test, mst_nodes *nodes, int32_t p) {
-    note_the_end(test, nodes, p);
+    ends_note(test, nodes, p);
     nodes->fail_after_ns = 20000000;
     if (p != 1) make_calls(test, nodes, 2);
     pthread_barrier_wait(&test->barrier);
@@ -173,7 +151,7 @@ static void test_all_close_together_after_calls_that_were_given_up(void **state)
 /* The link is cut while process 1 closes and process 0 gives up a call: what the close has said of
  * that call comes when process 0 has passed it. */
 static void close_behind_a_cut_link(nodes_test *test, mst_nodes *nodes, int32_t p) {
-    note_the_end(test, nodes, p);
+    ends_note(test, nodes, p);
     nodes->fail_after_ns = 20000000;
     if (p == 0) wire_launch_cut(test->launch, 0, 1);
     pthread_barrier_wait(&test->barrier);
@@ -188,7 +166,7 @@ static void close_behind_a_cut_link(nodes_test *test, mst_nodes *nodes, int32_t 
 static void test_a_late_word_of_the_close_counts_for_later_calls(void **state) {
     (void)state;
     nodes_test test = {.launch_options = {.processes = 2}, .body = close_behind_a_cut_link};
-    atomic_store(&ends.closed, 0);
+    ends_begin();
     nodes_run(&test);
     assert_int_equal(test.notes[0], 4);
     for (int32_t k = 0; k < 2; k++) assert_int_equal(test.status[0][k], MUSTER_TIMEOUT);
@@ -200,7 +178,7 @@ static void test_a_late_word_of_the_close_counts_for_later_calls(void **state) {
 /* The begin of process 0 has reached process 1, which closes, and completes the arrival by that.
  * But the link is cut, and process 0 gives the call up. */
 static void close_what_is_given_up(nodes_test *test, mst_nodes *nodes, int32_t p) {
-    note_the_end(test, nodes, p);
+    ends_note(test, nodes, p);
     const int64_t sent = wire_launch_count(test->launch).sent;
     pthread_barrier_wait(&test->barrier);
     if (p == 1) {
@@ -219,7 +197,7 @@ static void close_what_is_given_up(nodes_test *test, mst_nodes *nodes, int32_t p
 static void test_a_close_that_completes_what_another_gives_up_is_told(void **state) {
     (void)state;
     nodes_test test = {.launch_options = {.processes = 2}, .body = close_what_is_given_up};
-    atomic_store(&ends.closed, 0);
+    ends_begin();
     nodes_run(&test);
     assert_int_equal(test.notes[0], 3);
     assert_int_equal(test.status[0][0], MUSTER_TIMEOUT);
@@ -229,6 +207,32 @@ static void test_a_close_that_completes_what_another_gives_up_is_told(void **sta
     assert_int_not_equal(ends.ends[0], MST_WIRE_LOST);
 }
 
+/* The link between 1, which closes, and 2, which makes a call, is cut, so that neither has all of
+ * the arrival. Process 0 has it, and then runs code of its program, which passes nothing on. */
+static void see_a_close_alone(nodes_test *test, mst_nodes *nodes, int32_t p) {
+    ends_note(test, nodes, p);
+    if (p == 0) wire_launch_cut(test->launch, 1, 2);
+    pthread_barrier_wait(&test->barrier);
+    if (p == 2) nodes->fail_after_ns = test_patience(300000000);
+    if (p != 1) make_calls(test, nodes, p == 0 ? 1 : 2);
+    if (p == 2) wire_launch_heal(test->launch, 1, 2);
+    if (p == 2) atomic_store(&given_up, true);
+    if (p == 0) TEST_AWAIT(atomic_load(&given_up), 100000);
+}
+
+static void test_a_call_that_sees_a_close_tells_those_that_have_given_it_up(void **state) {
+    (void)state;
+    nodes_test test = {.launch_options = {.processes = 3}, .body = see_a_close_alone};
+    ends_begin();
+    atomic_store(&given_up, false);
+    nodes_run(&test);
+    expect_closed(&test, 0, 0);
+    assert_int_equal(test.notes[2], 2);
+    assert_int_equal(test.status[2][0], MUSTER_TIMEOUT);
+    expect_closed(&test, 2, 1);
+    assert_null(strstr(test.log, "lost"));
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_calls_without_a_process_that_has_closed_are_refused),
@@ -236,6 +240,7 @@ int main(void) {
         cmocka_unit_test(test_a_close_goes_on_behind_calls_that_were_given_up),
         cmocka_unit_test(test_a_late_word_of_the_close_counts_for_later_calls),
         cmocka_unit_test(test_a_close_that_completes_what_another_gives_up_is_told),
+        cmocka_unit_test(test_a_call_that_sees_a_close_tells_those_that_have_given_it_up),
         cmocka_unit_test(test_all_close_together_after_calls_that_were_given_up),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,8 +1,6 @@
 /* A process that has stopped takes no control messages, so that the slots for questions to it stay
  * taken, and with two such processes all slots but the one for answers: a deadline must pass all
- * the same, and name a process. Of the calls that a process gives up meanwhile only the last one
- * may become known. */
-#include "base_await.h"
+ * the same, and name a process. */
 #include "base_pace.h"
 #include "collectives_nodes.h"
 
@@ -168,62 +166,67 @@ static void test_a_slot_is_left_for_answers(void **state) {
     if (!strstr(test.message[3][2], " in all_reduce for process 0 (host host0), which is in a body")) fail_msg("'%s'", test.message[3][2]);
 }
 
-typedef struct streak {
-    uint64_t first, current;
-} streak;
-enum { LAST = 12 };
+static void look(mst_nodes *nodes, mst_nodes_wait *wait, mst_returned *returned, int64_t now_ms, looks *looks, int32_t k) {
+    (void)mst_returned_look(nodes, wait, returned, now_ms * MS);
+    looks->numbers[k] = wait->waiter.returned.number;
+    looks->on_its_way[k] = mst_control_is_leaving(&nodes->rounds->control, &wait->waiter.returned);
+}
 
-/* Process 0 gives up calls `first` to LAST while nothing leaves it, and then process 1, which is
- * in call `current`, takes what there is. It notes how many calls it judges wrongly. */
-static void give_up_behind_a_cut(nodes_test *test, mst_nodes *nodes, int32_t p) {
-    const streak *s = test->user;
-    if (p == 0) wire_launch_cut(test->launch, 0, 1);
-    for (uint64_t epoch = s->first; p == 0 && epoch <= LAST; epoch++) {
-        mst_rounds_enter(nodes, epoch);
-        (void)mst_nodes_call_failed(nodes);
-        mst_rounds_give_up(nodes, mst_error(MUSTER_TIMEOUT, "planted"));
-    }
-    if (p == 0) wire_launch_heal(test->launch, 0, 1);
-    if (p == 1) mst_rounds_enter(nodes, s->current);
+static void take_all(mst_nodes *nodes) {
+    pthread_mutex_lock(&nodes->wire->lock);
+    while (mst_control_progress(&nodes->rounds->control, nodes->rounds->epoch) == MST_PROGRESS_RUNNING) {}
+    pthread_mutex_unlock(&nodes->wire->lock);
+}
+
+/* Process 1 has one receive posted, which takes the first question, and then takes nothing. The
+ * times are said to mst_returned_look; none passes. */
+static void ask_whether_it_has_returned(nodes_test *test, mst_nodes *nodes, int32_t p) {
+    looks *looks = test->user;
+    const mst_nodes_wants wants = {.wanted = want_of_process_1};
+    mst_nodes_wait wait = {.waiter = {.doing = "recv", .epoch = mst_nodes_epoch(nodes), .machine = &nodes->rounds->arrival.machine},
+                           .wants = &wants};
+    mst_returned returned = {0};
+    if (p == 1) take_all(nodes);
     pthread_barrier_wait(&test->barrier);
-    const mst_control *control = &nodes->rounds->control;
-    TEST_AWAIT((mst_nodes_call_failed(nodes), mst_control_is_poisoned(control, MST_CONTROL_GIVEN_UP, LAST)), 100000);
-    int32_t wrong = 0;
-    for (uint64_t epoch = s->current; epoch <= LAST + 1; epoch++)
-        wrong += mst_control_is_poisoned(control, MST_CONTROL_GIVEN_UP, epoch) != (epoch <= LAST);
-    if (p == 1 && wrong) nodes_note(test, p, mst_error(MUSTER_INTERNAL, "%d calls", (int)wrong));
+    if (p == 0) {
+        pthread_mutex_lock(&nodes->wire->lock);
+        mst_control_enter(&nodes->rounds->control, &wait.waiter);
+        mst_returned_rest(&returned, 0);
+        look(nodes, &wait, &returned, 10, looks, FIRST);
+        look(nodes, &wait, &returned, 1009, looks, PATIENT);
+        look(nodes, &wait, &returned, 1010, looks, DROPPED);
+        look(nodes, &wait, &returned, 1010, looks, AGAIN);
+        look(nodes, &wait, &returned, 1000000, looks, ON_ITS_WAY);
+        pthread_mutex_unlock(&nodes->wire->lock);
+    }
+    pthread_barrier_wait(&test->barrier);
+    if (p == 1) take_all(nodes);
+    pthread_barrier_wait(&test->barrier);
+    if (p == 1) return;
+    take_all(nodes);
+    pthread_mutex_lock(&nodes->wire->lock);
+    looks->answered = wait.waiter.returned.answered;
+    look(nodes, &wait, &returned, 1000000, looks, TAKEN);
+    looks->asked = nodes->rounds->control.questions;
+    mst_control_leave(&nodes->rounds->control, &wait.waiter);
+    pthread_mutex_unlock(&nodes->wire->lock);
 }
 
-static void test_the_last_call_given_up_ends_those_before(void **state) {
+static void test_a_question_is_asked_again_only_when_it_has_been_taken(void **state) {
     (void)state;
-    int32_t cases = 0;
-    for (streak s = {.first = 2}; s.first <= LAST; s.first++)
-        for (s.current = s.first; s.current <= LAST; s.current++, cases++) {
-            static nodes_test test;
-            test = (nodes_test){.launch_options = {.processes = 2, .eager_bytes = -1}, .body = give_up_behind_a_cut, .user = &s};
-            nodes_run(&test);
-            if (test.notes[1]) fail_msg("calls %d to %d, process 1 in %d: %s", (int)s.first, LAST, (int)s.current, test.message[1][0]);
-        }
-    assert_int_equal(cases, 66);
-}
-
-/* News of an earlier call may come behind that of a later one, by another way. */
-static void test_an_earlier_call_given_up_joins_later_ones(void **state) {
-    (void)state;
-    mst_control control;
-    mst_control_message message = {.type = MST_CONTROL_GIVEN_UP, .epoch = 8, .status = MUSTER_TIMEOUT, .text = "of 8"};
-    mst_control_open(&control, &(mst_wire){.processes = 1});
-    control.current = 6;
-    assert_true(mst_control_poison(&control, &message));
-    for (uint64_t epoch = 5; epoch <= 9; epoch++)
-        assert_int_equal(mst_control_is_poisoned(&control, MST_CONTROL_GIVEN_UP, epoch), epoch == 7 || epoch == 8);
-    message = (mst_control_message){.type = MST_CONTROL_GIVEN_UP, .epoch = 6, .first = 5, .status = MUSTER_TIMEOUT, .text = "of 6"};
-    assert_true(mst_control_poison(&control, &message));
-    assert_false(mst_control_poison(&control, &message));
-    for (uint64_t epoch = 4; epoch <= 9; epoch++)
-        assert_int_equal(mst_control_is_poisoned(&control, MST_CONTROL_GIVEN_UP, epoch), epoch >= 5 && epoch <= 8);
-    assert_string_equal(control.poison[MST_CONTROL_GIVEN_UP].text, "of 8");
-    assert_int_equal(control.poison[MST_CONTROL_GIVEN_UP].first, 5);
+    looks looks = {0};
+    nodes_test test = {.launch_options = {.processes = 2, .eager_bytes = -1}, .body = ask_whether_it_has_returned, .user = &looks};
+    nodes_run(&test);
+    assert_int_not_equal(looks.numbers[FIRST], 0);
+    assert_false(looks.on_its_way[FIRST]);
+    assert_int_equal(looks.numbers[PATIENT], looks.numbers[FIRST]);
+    assert_int_equal(looks.numbers[DROPPED], 0);
+    assert_int_equal(looks.numbers[AGAIN], looks.numbers[FIRST] + 1);
+    assert_true(looks.on_its_way[AGAIN] && looks.on_its_way[ON_ITS_WAY]);
+    assert_int_equal(looks.numbers[ON_ITS_WAY], looks.numbers[AGAIN]);
+    assert_true(looks.answered);
+    assert_int_equal(looks.numbers[TAKEN], 0);
+    assert_int_equal(looks.asked, looks.numbers[AGAIN]);
 }
 
 int main(void) {
@@ -233,8 +236,7 @@ int main(void) {
         cmocka_unit_test(test_a_process_that_cannot_be_asked_is_not_blamed_alone),
         cmocka_unit_test(test_it_is_lost_where_it_does_not_end_a_call_that_has_failed),
         cmocka_unit_test(test_a_slot_is_left_for_answers),
-        cmocka_unit_test(test_the_last_call_given_up_ends_those_before),
-        cmocka_unit_test(test_an_earlier_call_given_up_joins_later_ones),
+        cmocka_unit_test(test_a_question_is_asked_again_only_when_it_has_been_taken),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

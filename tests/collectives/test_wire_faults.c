@@ -22,8 +22,7 @@ typedef struct cell_row {
 
 /* Left out: a process refuses at the begin only, and what it passes is compared at the begin and at
  * the end; collectives compare for themselves, in suites of theirs. A process fails in its
- * body only. A transfer of the runtime is no place for a long pause: a process that is late there
- * is lost. */
+ * body only. */
 static const cell_row rows[] = {
     {CELL_KILLED, CELL_BEGIN, EVER},
     {CELL_KILLED, CELL_TRANSFER, EVER},
@@ -36,12 +35,12 @@ static const cell_row rows[] = {
     {CELL_DIES, CELL_DATA, EVER},
     {CELL_DIES, CELL_END, EVER},
     {CELL_STOPPED, CELL_BEGIN, BRIEF | LONG | EVER},
-    {CELL_STOPPED, CELL_TRANSFER, BRIEF | EVER},
+    {CELL_STOPPED, CELL_TRANSFER, BRIEF | LONG | EVER},
     {CELL_STOPPED, CELL_ARRIVAL, BRIEF | LONG | EVER},
     {CELL_STOPPED, CELL_DATA, BRIEF | LONG | EVER},
     {CELL_STOPPED, CELL_END, BRIEF | LONG | EVER},
     {CELL_CUT, CELL_BEGIN, BRIEF | LONG | EVER},
-    {CELL_CUT, CELL_TRANSFER, BRIEF | EVER},
+    {CELL_CUT, CELL_TRANSFER, BRIEF | LONG | EVER},
     {CELL_CUT, CELL_ARRIVAL, BRIEF | LONG | EVER},
     {CELL_CUT, CELL_DATA, BRIEF | LONG | EVER},
     {CELL_CUT, CELL_END, BRIEF | LONG | EVER},
@@ -179,8 +178,8 @@ static uint64_t allowed(const cell_run *run) {
     /* Where a link is cut, its other end may still be at the place where the victim was. */
     for (int32_t place = (int32_t)c->place - (c->kind == CELL_CUT); place <= (int32_t)c->place + spans; place++) {
         if (place == CELL_BEGIN) status |= late;
-        /* One that stops for a while may be back before it is searched for again. */
-        if (place == CELL_TRANSFER) status |= c->ms < CELL_EVER_MS ? lost | right : lost;
+        /* Two searches must name one that stops, which takes longer than a long pause. */
+        if (place == CELL_TRANSFER) status |= c->ms < CELL_EVER_MS ? right : lost;
         if (place == CELL_ARRIVAL || place == CELL_DATA) status |= c->ms < CELL_EVER_MS ? late : lost;
         if (place == CELL_ARRIVAL || place == CELL_DATA) status |= c->kind == CELL_CUT ? late : 0;
         if (place == CELL_END) status |= lasting;
