@@ -371,6 +371,17 @@ static inline muster_expr *muster_expr_gelu_at(const char *where, muster_expr *x
 }
 #define muster_expr_gelu(...) muster_expr_gelu_at(MUSTER_HERE, __VA_ARGS__)
 
+/* gelu_derivative: P(x) + x p(x), with P the normal distribution and p its density: the derivative
+ * of gelu. */
+static inline muster_expr *muster_expr_gelu_derivative_at(const char *where, muster_expr *x) {
+    muster_expr *result;
+    muster_expr *inputs[1];
+    inputs[0] = x;
+    (void)muster_expr_apply(muster_expr_graph(x), "gelu_derivative", inputs, 1, MUSTER_NOTHING_, where, &result);
+    return result;
+}
+#define muster_expr_gelu_derivative(...) muster_expr_gelu_derivative_at(MUSTER_HERE, __VA_ARGS__)
+
 /* silu: x / (1 + exp(-x)). */
 static inline muster_expr *muster_expr_silu_at(const char *where, muster_expr *x) {
     muster_expr *result;

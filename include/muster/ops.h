@@ -96,7 +96,8 @@ enum muster_unary_value {
     MUSTER_RSQRT = 31,
     MUSTER_GELU = 32,
     MUSTER_SILU = 33,
-    MUSTER_BITWISE_NOT = 34
+    MUSTER_BITWISE_NOT = 34,
+    MUSTER_GELU_DERIVATIVE = 35
 };
 typedef int32_t muster_binary;
 enum muster_binary_value {
@@ -135,9 +136,10 @@ enum muster_predicate_value { MUSTER_LOGICAL_NOT = 1, MUSTER_ISNAN = 2, MUSTER_I
 /* y = op(x), elementwise; x may be broadcast as in muster_copy, and y may be x itself. abs, square,
  * relu and sign take every dtype but bool, neg every signed one, bitwise_not integers; the others
  * take float dtypes only. softplus is log(1 + exp(x)), silu x / (1 + exp(-x)), gelu x (1 + erf(x /
- * sqrt(2))) / 2. round is rint of C: halves go to even numbers, unless the thread has another
- * rounding mode. sign of NaN is NaN. On the host backend f32 results are within 2 units in the last
- * place. */
+ * sqrt(2))) / 2, gelu_derivative P(x) + x p(x) with P the normal distribution and p its density.
+ * round is rint of C: halves go to even numbers, unless the thread has another rounding mode. sign
+ * of NaN is NaN. On the host backend f32 results are within 2 units in the last place;
+ * gelu_derivative is within 4 of the larger of its two terms. */
 MUSTER_API MUSTER_NODISCARD muster_status muster_unary_op(muster_worker *worker, muster_unary op, muster_tensor x, muster_tensor y);
 /* y = a op b, elementwise; a and b may be broadcast as in muster_copy, and y may be a or b itself.
  * Every dtype but bool; pow, atan2 (a is the ordinate) and hypot take float dtypes only,

@@ -35,6 +35,11 @@ muster_expr *mst_stable_form(muster_expr *node, muster_expr **x);
 muster_status mst_graph_simplify(mst_graph *graph, bool off);
 /* Replaces one node; NULL: it stays. */
 muster_expr *mst_simplify_node(muster_expr *node, void *context);
+/* simplify_parts.c. For a sum: of two parts of zeros that lie side by side, one part, put together
+ * from both; -0 stays, to which the sum would add 0. For a reshape, of transposed values that are
+ * put together: they are put together transposed, so that no copy follows. NULL: it stays. */
+muster_expr *mst_sum_of_parts(muster_expr *node);
+muster_expr *mst_transposed_parts(muster_expr *node);
 /* The uniform value of a constant; false: the elements differ, or only a call knows them. */
 bool mst_constant_value(const muster_expr *node, double *value);
 

@@ -1,6 +1,7 @@
 /* The rules by which a node becomes a simpler one. All but those of stable.c give the same bits.
  * None groups additions or multiplications anew: (a + b) + c stays, since a + (b + c) is rounded
- * differently. None uses that a value is finite, or that 0 has no sign. */
+ * differently. None uses that a value is finite, or that 0 has no sign, but for the sum of one
+ * element and that of parts side by side, which keep the sign of a 0. */
 #include "rewrite_private.h"
 
 #include <math.h>
@@ -117,7 +118,7 @@ static muster_expr *rule_add(muster_expr *node) {
     }
     if (mst_node_is(Y, MST_OPERATOR_negative)) return keep_places(MST_APPLY(node->graph, subtract, X, Y->inputs[0]), Y);
     if (mst_node_is(X, MST_OPERATOR_negative)) return keep_places(MST_APPLY(node->graph, subtract, Y, X->inputs[0]), X);
-    return NULL;
+    return mst_sum_of_parts(node);
 }
 
 static muster_expr *rule_subtract(muster_expr *node) {
@@ -184,7 +185,8 @@ static muster_expr *rule_transpose(muster_expr *node) {
 
 static muster_expr *rule_reshape(muster_expr *node) {
     if (mst_same_dims(&X->type, &node->type)) return X;
-    return mst_node_is(X, MST_OPERATOR_reshape) ? keep_places(mst_reshape_to(X->inputs[0], node->type.ndim, node->type.dims), X) : NULL;
+    if (mst_node_is(X, MST_OPERATOR_reshape)) return keep_places(mst_reshape_to(X->inputs[0], node->type.ndim, node->type.dims), X);
+    return mst_transposed_parts(node);
 }
 
 static muster_expr *rule_broadcast_to(muster_expr *node) {

@@ -100,7 +100,7 @@ static void elements(muster_worker *w) {
     REFUSE(SHAPE_MISMATCH, "x", muster_copy, w, o.matrix, o.vector);
     REFUSE(INVALID_ARGUMENT, "worker", muster_unary_op, NULL, MUSTER_EXP, o.matrix, o.other);
     REFUSE(INVALID_ARGUMENT, "op", muster_unary_op, w, 0, o.matrix, o.other);
-    REFUSE(INVALID_ARGUMENT, "op", muster_unary_op, w, MUSTER_BITWISE_NOT + 1, o.matrix, o.other);
+    REFUSE(INVALID_ARGUMENT, "op", muster_unary_op, w, MUSTER_GELU_DERIVATIVE + 1, o.matrix, o.other);
     REFUSE_OPERAND("x", muster_unary_op, w, MUSTER_EXP, t, o.other);
     REFUSE_OPERAND("y", muster_unary_op, w, MUSTER_EXP, o.matrix, t);
     REFUSE(UNSUPPORTED, "x", muster_unary_op, w, MUSTER_EXP, o.ints, o.ints);

@@ -186,6 +186,7 @@ UNARY = {
     "softplus": (softplus, "x"), "sin": (np.sin, "x"), "cos": (np.cos, "x"), "tan": (np.tan, "u"), "asin": (np.arcsin, "u"),
     "acos": (np.arccos, "u"), "atan": (np.arctan, "x"), "sinh": (np.sinh, "x"), "cosh": (np.cosh, "x"), "erf": (erf, "x"),
     "log1p": (np.log1p, "u"), "expm1": (np.expm1, "x"), "exp2": (np.exp2, "x"), "gelu": (lambda x: x * (1 + erf(x / 2 ** .5)) / 2, "x"),
+    "gelu_derivative": (lambda x: (1 + erf(x / 2 ** .5)) / 2 + x * np.exp(-x * x / 2) / (2 * np.pi) ** .5, "x"),
     "silu": (lambda x: x * sigmoid(x), "x"), "floor": (np.floor, "x"), "ceil": (np.ceil, "x"), "round": (np.round, "h"),
     "trunc": (np.trunc, "x"), "selu": (lambda x: 1.0507009873554805 * elu(x, 1.6732632423543772), "x"),
     "hard_swish": (lambda x: x * np.clip(x / 6 + .5, 0, 1), "x"), "mish": (lambda x: x * np.tanh(softplus(x)), "x"),
@@ -195,7 +196,7 @@ for name, (function, of) in UNARY.items():
     case(FLOATS, f"{name}({of})", function, of, loose=2)
     case(SINGLES, f"{name}(broadcast_to(c, [2, 2, 4]) * 0.25 + 0.5)", lambda c: function(np.broadcast_to(c, (2, 2, 4)) * .25 + .5), loose=4)
     case(["f32"], f"{name}(e)", function, "e")
-    if name not in ("hard_swish", "mish", "silu", "gelu", "softsign", "selu"):
+    if name not in ("hard_swish", "mish", "silu", "gelu", "gelu_derivative", "softsign", "selu"):
         case(SINGLES, f"{name}(w)", function, "w", loose=2)
 for name, function in {"leaky_relu(x, 0.125)": lambda x: np.where(x > 0, x, .125 * x), "leaky_relu(x)": lambda x: np.where(x > 0, x, .01 * x),
                        "elu(x, 0.5)": lambda x: elu(x, .5), "elu(x)": lambda x: elu(x, 1),

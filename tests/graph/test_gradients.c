@@ -107,6 +107,7 @@ static const gradient_case cases[] = {
     {"log10", {"23"}, .low = 0.5, .high = 2},
     {"rsqrt", {"23"}, .low = 0.5, .high = 2},
     {"gelu", {"23"}, .low = -2, .high = 2},
+    {"gelu_derivative", {"23"}, .low = -2, .high = 2},
     {"silu", {"23"}, .low = -2, .high = 2},
     {"sign", {"23"}, .low = 0.2, .high = 2},
     {"floor", {"23"}, .low = 0.2, .high = 0.8},
@@ -359,7 +360,7 @@ static void gradients_are_those_of_differences(void **state) {
         assert_true(of_case > 0);
         compared += of_case;
     }
-    assert_int_equal(compared, 3019);
+    assert_int_equal(compared, 3025);
 }
 
 static void second_gradients_are_those_of_differences(void **state) {

@@ -64,8 +64,8 @@ static muster_expr *positive(building *b, muster_expr *x) { return two(b, "add",
 static muster_expr *inside(building *b, muster_expr *x) { return two(b, "multiply", one(b, "tanh", x), number(b, 0.8)); }
 
 static muster_expr *unary_of(building *b, muster_expr *x) {
-    static const char *const anywhere[] = {"negative", "square", "tanh", "sigmoid", "softplus", "sin",
-                                           "cos",      "atan",   "erf",  "gelu",    "silu",     "mish"};
+    static const char *const anywhere[] = {"negative", "square", "tanh", "sigmoid", "softplus",       "sin", "cos", "atan",
+                                           "erf",      "gelu",   "silu", "mish",    "gelu_derivative"};
     static const char *const of_positive[] = {"sqrt", "log", "reciprocal", "rsqrt", "absolute", "relu", "log2", "log10"};
     static const char *const of_one_sign[] = {"leaky_relu", "elu", "celu", "selu", "softsign"};
     static const char *const of_inside[] = {"exp",   "tan",   "asin", "acos", "sinh",         "cosh",
@@ -74,7 +74,7 @@ static muster_expr *unary_of(building *b, muster_expr *x) {
         return make(b, "dropout", (muster_expr *[]){x, number(b, 1)}, 2, ATTRIBUTES({.name = "p", .number = 0.25}, {.name = "seed"}));
     switch (choose(4)) {
     case 0:
-        return one(b, anywhere[choose(12)], x);
+        return one(b, anywhere[choose(13)], x);
     case 1:
         return one(b, of_positive[choose(8)], positive(b, x));
     case 2:

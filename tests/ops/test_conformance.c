@@ -320,7 +320,7 @@ static muster_status refusals(muster_worker *w, void *argument) {
         assert_refused(muster_binary_op(w, no_ops[i], x.device, x.device, x.device), MUSTER_INVALID_ARGUMENT, "muster_binary_op: op:");
         assert_refused(muster_reduce(w, no_ops[i], x.device, -1, y.device), MUSTER_INVALID_ARGUMENT, "muster_reduce: op:");
     }
-    assert_refused(muster_unary_op(w, MUSTER_BITWISE_NOT + 1, x.device, x.device), MUSTER_INVALID_ARGUMENT, "muster_unary_op: op:");
+    assert_refused(muster_unary_op(w, MUSTER_GELU_DERIVATIVE + 1, x.device, x.device), MUSTER_INVALID_ARGUMENT, "muster_unary_op: op:");
     assert_refused(muster_binary_op(w, MUSTER_BITWISE_XOR + 1, x.device, x.device, x.device), MUSTER_INVALID_ARGUMENT,
                    "muster_binary_op: op:");
     assert_refused(muster_reduce(w, MUSTER_AVG + 1, x.device, -1, y.device), MUSTER_INVALID_ARGUMENT, "muster_reduce: op:");

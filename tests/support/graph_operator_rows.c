@@ -22,6 +22,7 @@ const operator_row operator_rows[] = {
     ROW("tanh", {"3R"}),
     ROW("relu", {"R9"}),
     ROW("gelu", {"9R"}),
+    ROW("gelu_derivative", {"R4"}),
     ROW("leaky_relu", {"R4"}),
     ROW("absolute", {"R4"}),
     ROW("square", {"R4"}),

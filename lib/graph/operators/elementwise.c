@@ -42,11 +42,13 @@ GRADIENT(exp2, G(multiply, dy, G(multiply, node, NUMBER(0.6931471805599453))))
 GRADIENT(log10, G(divide, dy, G(multiply, X, NUMBER(2.302585092994046 /* log(10) */))))
 GRADIENT(rsqrt, G(multiply, dy, G(multiply, NUMBER(-0.5), G(multiply, node, G(square, node)))))
 
-/* With P the normal distribution: P(x) + x p(x). */
-static void gradient_gelu(mst_gradients *gradients, muster_expr *node, muster_expr *dy) {
-    muster_expr *chance = G(multiply, NUMBER(0.5), G(add, NUMBER(1), G(erf, G(multiply, X, NUMBER(0.7071067811865476 /* sqrt(1/2) */)))));
-    muster_expr *density = G(multiply, NUMBER(0.3989422804014327 /* 1 / sqrt(2 pi) */), G(exp, G(multiply, NUMBER(-0.5), G(square, X))));
-    mst_gradient_add(gradients, node, 0, G(multiply, dy, G(add, chance, G(multiply, X, density))));
+GRADIENT(gelu, G(multiply, dy, G(gelu_derivative, X)))
+
+/* With p the density of the normal distribution: p(x) (2 - x^2). */
+static void gradient_gelu_derivative(mst_gradients *gradients, muster_expr *node, muster_expr *dy) {
+    muster_expr *square = G(square, X);
+    muster_expr *density = G(multiply, NUMBER(0.3989422804014327 /* 1 / sqrt(2 pi) */), G(exp, G(multiply, NUMBER(-0.5), square)));
+    mst_gradient_add(gradients, node, 0, G(multiply, dy, G(multiply, density, G(subtract, NUMBER(2), square))));
 }
 
 static void gradient_silu(mst_gradients *gradients, muster_expr *node, muster_expr *dy) {
@@ -96,6 +98,8 @@ UNARY(exp2, MUSTER_EXP2, MST_FLOAT_DTYPES, "2 to the power of x");
 UNARY(log10, MUSTER_LOG10, MST_FLOAT_DTYPES, "the logarithm of x to the base 10");
 UNARY(rsqrt, MUSTER_RSQRT, MST_FLOAT_DTYPES, "1 / sqrt(x)");
 UNARY(gelu, MUSTER_GELU, MST_FLOAT_DTYPES, "x (1 + erf(x / sqrt(2))) / 2");
+UNARY(gelu_derivative, MUSTER_GELU_DERIVATIVE, MST_FLOAT_DTYPES,
+      "P(x) + x p(x), with P the normal distribution and p its density: the derivative of gelu");
 UNARY(silu, MUSTER_SILU, MST_FLOAT_DTYPES, "x / (1 + exp(-x))");
 UNARY(sign, MUSTER_SIGN, MST_NUMBER_DTYPES, "-1, 0 or 1; the gradient is 0");
 UNARY(floor, MUSTER_FLOOR, MST_FLOAT_DTYPES, "x rounded down; the gradient is 0");

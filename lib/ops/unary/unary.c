@@ -19,6 +19,11 @@ static MST_ALWAYS_INLINE double plain_sigmoid(double v) { return 1 / (1 + exp(-v
 static MST_ALWAYS_INLINE double plain_softplus(double v) { return (v > 0 ? v : 0) + log1p(exp(-fabs(v))); }
 /* x (1 + erf(x / sqrt(2))) / 2 and x / (1 + exp(-x)), whose limits at -inf are -0. */
 static MST_ALWAYS_INLINE double plain_gelu(double v) { return v < -40 ? -0.0 : 0.5 * v * erfc(v * -0x1.6a09e667f3bcdp-1); }
+/* P(x) + x p(x), with P the normal distribution and p its density. */
+static MST_ALWAYS_INLINE double plain_gelu_derivative(double v) {
+    const double y = v < -40 ? -40 : v > 40 ? 40 : v;
+    return 0.5 * erfc(y * -0x1.6a09e667f3bcdp-1) + y * (0x1.9884533d43651p-2 * exp(-0.5 * y * y));
+}
 static MST_ALWAYS_INLINE double plain_silu(double v) { return v < -800 ? -0.0 : v / (1 + exp(-v)); }
 #define V(for_float, for_double, v) _Generic((v), float : for_float, default : for_double)(v)
 #define MST_INLINE_HALVES
@@ -39,7 +44,8 @@ static MST_ALWAYS_INLINE double plain_silu(double v) { return v < -800 ? -0.0 : 
     X(ATAN, atan, dtype) X(SINH, sinh, dtype) X(COSH, cosh, dtype) X(ERF, erf, dtype) \
     X(LOG1P, log1p, dtype) X(EXPM1, expm1, dtype) X(LOG2, log2, dtype) X(EXP2, exp2, dtype) \
     X(LOG10, log10, dtype) X(FLOOR, floor, dtype) X(CEIL, ceil, dtype) X(ROUND, round, dtype) \
-    X(TRUNC, trunc, dtype) X(RSQRT, rsqrt, dtype) X(GELU, gelu, dtype) X(SILU, silu, dtype)
+    X(TRUNC, trunc, dtype) X(RSQRT, rsqrt, dtype) X(GELU, gelu, dtype) X(SILU, silu, dtype) \
+    X(GELU_DERIVATIVE, gelu_derivative, dtype)
 /* clang-format on */
 
 /* The table of operation x dtype. An empty entry means that the pair is not supported. */
@@ -48,7 +54,7 @@ static MST_ALWAYS_INLINE double plain_silu(double v) { return v < -800 ? -0.0 : 
 #define SIGNED_ROW(NAME, name, T) \
     [MUSTER_##NAME] = {EACH_ON_NUMBERS(ENTRY, name) EACH_ON_SIGNED(ENTRY, name) EACH_ON_INTEGERS(ENTRY, name)},
 #define UNSIGNED_ROW(NAME, name, T) [MUSTER_##NAME] = {EACH_ON_NUMBERS(ENTRY, name) EACH_ON_INTEGERS(ENTRY, name)},
-enum { OPERATIONS = MUSTER_BITWISE_NOT + 1 };
+enum { OPERATIONS = MUSTER_GELU_DERIVATIVE + 1 };
 static const mst_iterator_loop loops[MST_DTYPE_COUNT][OPERATIONS] = {MST_EACH_FLOAT(FLOAT_ROW) MST_EACH_SIGNED(SIGNED_ROW)
                                                                          MST_EACH_UNSIGNED(UNSIGNED_ROW)};
 #define NAME_ENTRY(OPERATION, operation, dtype) [MUSTER_##OPERATION] = #operation,
@@ -84,7 +90,7 @@ static MST_ALWAYS_INLINE muster_status unary_check(const muster_worker *worker, 
     const muster_tensor *x = t[0], *y = t[1];
     const int32_t op = (int32_t)values[0].integer;
     if (op <= 0 || op >= OPERATIONS)
-        return mst_error(MUSTER_INVALID_ARGUMENT, "%s: op: expected MUSTER_NEG to MUSTER_BITWISE_NOT, received %d", where, op);
+        return mst_error(MUSTER_INVALID_ARGUMENT, "%s: op: expected MUSTER_NEG to MUSTER_GELU_DERIVATIVE, received %d", where, op);
     MUSTER_TRY(mst_op_check(worker, x, where, "x"));
     MUSTER_TRY(mst_op_check(worker, y, where, "y"));
     MUSTER_TRY(mst_op_same_dtype(where, "y", y->dtype, "x", x->dtype));

@@ -60,6 +60,9 @@ static inline float mst_unary_longer(int32_t op, float v) {
         return 1 / sqrtf(v);
     case MUSTER_GELU:
         return v < -40 ? -0.0f : 0.5f * v * erfcf(v * -0.7071067811865476f);
+    case MUSTER_GELU_DERIVATIVE:
+        v = v < -15 ? -15 : v > 15 ? 15 : v;
+        return 0.5f * erfcf(v * -0.7071067811865476f) + v * (0.3989422804014327f * expf(-0.5f * v * v));
     case MUSTER_SILU:
         return v < -800 ? -0.0f : v / (1 + expf(-v));
     default:
@@ -120,6 +123,9 @@ static inline double mst_unary_longer(int32_t op, double v) {
         return 1 / sqrt(v);
     case MUSTER_GELU:
         return v < -40 ? -0.0 : 0.5 * v * erfc(v * -0.7071067811865476);
+    case MUSTER_GELU_DERIVATIVE:
+        v = v < -40 ? -40 : v > 40 ? 40 : v;
+        return 0.5 * erfc(v * -0.7071067811865476) + v * (0.3989422804014327 * exp(-0.5 * v * v));
     case MUSTER_SILU:
         return v < -800 ? -0.0 : v / (1 + exp(-v));
     default:

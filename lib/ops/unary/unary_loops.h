@@ -79,6 +79,9 @@
 #define FUNCTION MST_JOIN(gelu_, SUFFIX)
 #define RESULT V(mst_vector_geluf, plain_gelu, v)
 #include "elementwise_one_loops.h"
+#define FUNCTION MST_JOIN(gelu_derivative_, SUFFIX)
+#define RESULT V(mst_vector_gelu_derivativef, plain_gelu_derivative, v)
+#include "elementwise_one_loops.h"
 #define FUNCTION MST_JOIN(silu_, SUFFIX)
 #define RESULT V(mst_vector_siluf, plain_silu, v)
 #include "elementwise_one_loops.h"

@@ -66,6 +66,8 @@ static double plain_unary(muster_unary op, double v) {
         return 1 / sqrt(v);
     case MUSTER_GELU:
         return v * (1 + erf(v / sqrt(2))) / 2;
+    case MUSTER_GELU_DERIVATIVE:
+        return (1 + erf(v / sqrt(2))) / 2 + v * exp(-v * v / 2) / sqrt(2 * acos(-1));
     case MUSTER_SILU:
         return v / (1 + exp(-v));
     case MUSTER_RELU:
@@ -87,9 +89,9 @@ static bool unary_exists(muster_unary op, muster_dtype dtype) {
 }
 
 static void draw(muster_worker *w, const mst_op_row *o) {
-    muster_unary op = 1 + (muster_unary)ops_random(MUSTER_BITWISE_NOT);
+    muster_unary op = 1 + (muster_unary)ops_random(MUSTER_GELU_DERIVATIVE);
     muster_dtype dtype = ops_random_dtype(o);
-    while (!unary_exists(op, dtype) && ops_random(4)) op = 1 + (muster_unary)ops_random(MUSTER_BITWISE_NOT);
+    while (!unary_exists(op, dtype) && ops_random(4)) op = 1 + (muster_unary)ops_random(MUSTER_GELU_DERIVATIVE);
     ops_shape s = ops_random_shape();
     ops_pair y = ops_output(w, dtype, s), x = ops_random(4) ? ops_input(w, dtype, ops_random_repeated(&s)) : y;
     if (!unary_exists(op, dtype)) {
@@ -103,7 +105,7 @@ static void draw(muster_worker *w, const mst_op_row *o) {
 
 static void cases(muster_worker *w, const mst_op_row *o) {
     for (muster_dtype dtype = 1; dtype < MST_DTYPE_COUNT; dtype++)
-        for (muster_unary op = MUSTER_NEG; op <= MUSTER_BITWISE_NOT; op++)
+        for (muster_unary op = MUSTER_NEG; op <= MUSTER_GELU_DERIVATIVE; op++)
             for (int layouts = 0; layouts < 9; layouts++) {
                 ops_pair x = ops_laid_out(w, dtype, 2, 4, 5, layouts % 3), y = ops_laid_out(w, dtype, 2, 4, 5, layouts / 3);
                 if (!unary_exists(op, dtype)) {
@@ -119,4 +121,4 @@ static void cases(muster_worker *w, const mst_op_row *o) {
 }
 
 const ops_oracle ops_oracle_unary = {
-    .draw = draw, .cases = cases, .case_count = (4 * 33 + 4 * 6 + 3 * 5) * 9, .values = {{.integer = MUSTER_NEG}}};
+    .draw = draw, .cases = cases, .case_count = (4 * 34 + 4 * 6 + 3 * 5) * 9, .values = {{.integer = MUSTER_NEG}}};
