@@ -102,6 +102,41 @@ static void test_a_close_does_not_keep_its_wire_where_a_process_is_lost(void **s
     assert_int_equal(cases, 2);
 }
 
+/* ---- what the log says ---- */
+
+/* After call 1 process 0 makes two calls without process 1, and gives them up. Then process 1
+ * closes, and waits for so long. */
+static void close_behind_two_calls(nodes_test *test, mst_nodes *nodes, int32_t p) {
+    ends_note(test, nodes, p);
+    nodes_call(test, nodes, "function 'train'", MUSTER_OK);
+    nodes->fail_after_ns = 20 * MS;
+    for (int32_t k = 0; k < 2 && p == 0; k++) nodes_call(test, nodes, "function 'train'", MUSTER_OK);
+    pthread_barrier_wait(&test->barrier);
+    if (p == 1) nodes->fail_after_ns = *(const int64_t *)test->user;
+    if (p == 0) TEST_AWAIT(atomic_load(&ends.closed) > 0, MS / 10);
+    atomic_store(&nodes->lost, p == 0); /* so that it closes without the others */
+}
+
+static void test_the_log_says_what_a_close_has_waited_for(void **state) {
+    (void)state;
+    static const struct {
+        int64_t patience_ns;
+        const char *line;
+    } cases[] = {
+        {0, "muster_runtime_close: other processes have given up call 3, and do not close with this one"},
+        {20 * MS, " in the close of the runtime for process 0 (host host0), which does not answer; its last was call 1 (function 'train')"},
+    };
+    int32_t count = 0;
+    for (; count < 2; count++) {
+        nodes_test test = {
+            .launch_options = {.processes = 2}, .body = close_behind_two_calls, .user = &(int64_t){cases[count].patience_ns}};
+        ends_begin();
+        nodes_run(&test);
+        if (!strstr(test.log, cases[count].line)) fail_msg("'%s' lacks '%s'", test.log, cases[count].line);
+    }
+    assert_int_equal(count, 2);
+}
+
 /* ---- a runtime that has not opened ---- */
 
 /* Process 0 comes to the opening when the others have given that up, and have closed. */
@@ -137,6 +172,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_the_lower_epoch_of_two_closes_counts),
         cmocka_unit_test(test_a_close_does_not_keep_its_wire_where_a_process_is_lost),
+        cmocka_unit_test(test_the_log_says_what_a_close_has_waited_for),
         cmocka_unit_test(test_a_close_after_a_failed_opening_is_told_and_ends),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

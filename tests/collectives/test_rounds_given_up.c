@@ -59,25 +59,12 @@ static void test_an_earlier_call_given_up_joins_later_ones(void **state) {
         assert_int_equal(mst_control_is_poisoned(&control, MST_CONTROL_GIVEN_UP, epoch), epoch >= 5 && epoch <= 8);
     assert_string_equal(control.poison[MST_CONTROL_GIVEN_UP].text, "of 8");
     assert_int_equal(control.poison[MST_CONTROL_GIVEN_UP].first, 5);
-    /* ---- a question whether a rank has returned ---- */
+}
 
-    enum { FIRST, PATIENT, DROPPED, AGAIN, ON_ITS_WAY, TAKEN, LOOKS };
-    typedef struct looks {
-        uint64_t numbers[LOOKS]; /* of the question that was open then; 0: none */
-        uint64_t asked;
-        bool on_its_way[LOOKS], answered;
-    } looks;
-
-    static int32_t want_of_process_1(void *context, mst_control_wanted *wanted) {
-        (void)context;
-        *wanted = (mst_control_wanted){.tag = 4};
-        return 1;
-    }
-
-    int main(void) {
-        const struct CMUnitTest tests[] = {
-            cmocka_unit_test(test_the_last_call_given_up_ends_those_before),
-            cmocka_unit_test(test_an_earlier_call_given_up_joins_later_ones),
-        };
-        return cmocka_run_group_tests(tests, NULL, NULL);
-    }
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_the_last_call_given_up_ends_those_before),
+        cmocka_unit_test(test_an_earlier_call_given_up_joins_later_ones),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -127,43 +127,19 @@ static void test_it_is_lost_where_it_does_not_end_a_call_that_has_failed(void **
                  "only be closed");
 }
 
-/* ---- what the slots leave room for ---- */
+/* ---- a question whether a rank has returned ---- */
 
-static void answer_meanwhile(nodes_test *test, mst_nodes *nodes, int32_t p) {
-    held *h = test->user;
-    mst_arrival arrival;
-    nodes_note(test, p, nodes_collective_open(nodes, &arrival, 1));
-    mst_round round = nodes_round("function 'train'");
-    nodes_note(test, p, mst_nodes_begin(nodes, &round));
-    pthread_barrier_wait(&test->barrier);
-    for (int32_t i = 0; i < 2 && p == 0; i++) h->held[i] = ask_until_held(nodes, h->stopped[i]);
-    pthread_barrier_wait(&test->barrier);
-    if (p == 0)
-        while (!atomic_load(&h->over) && !mst_nodes_call_failed(nodes)) nodes_sleep(MS);
-    if (p == 1 || p == 2) stand_still(h);
-    if (p == 3) nodes->fail_after_ns = h->deadline_ns;
-    if (p == 3) round.status = nodes_collective(test, nodes, &arrival, "all_reduce");
-    nodes_note(test, p, round.status);
-    atomic_store(&h->over, true);
-    nodes->fail_after_ns = -1;
-    nodes_note(test, p, mst_nodes_end(nodes, &round));
-    nodes_collective_close(nodes, &arrival);
-}
+enum { FIRST, PATIENT, DROPPED, AGAIN, ON_ITS_WAY, TAKEN, LOOKS };
+typedef struct looks {
+    uint64_t numbers[LOOKS]; /* of the question that was open then; 0: none */
+    uint64_t asked;
+    bool on_its_way[LOOKS], answered;
+} looks;
 
-/* Process 3 waits for 0, whose questions to 1 and 2 have all slots that questions may have. */
-static void test_a_slot_is_left_for_answers(void **state) {
-    (void)state;
-    held h = {.stopped = {1, 2}, .deadline_ns = test_patience((int64_t)DEADLINE_MS * MS)};
-    static nodes_test test;
-    test = (nodes_test){.launch_options = {.processes = 4, .processes_per_host = 1, .eager_bytes = -1},
-                        .on_lost = MST_LOST_ERROR,
-                        .body = answer_meanwhile,
-                        .user = &h};
-    nodes_run(&test);
-    for (int32_t i = 0; i < 2; i++) assert_in_range(h.held[i], 4, 5);
-    assert_false(h.woke);
-    assert_int_equal(test.status[3][2], MUSTER_TIMEOUT);
-    if (!strstr(test.message[3][2], " in all_reduce for process 0 (host host0), which is in a body")) fail_msg("'%s'", test.message[3][2]);
+static int32_t want_of_process_1(void *context, mst_control_wanted *wanted) {
+    (void)context;
+    *wanted = (mst_control_wanted){.tag = 4};
+    return 1;
 }
 
 static void look(mst_nodes *nodes, mst_nodes_wait *wait, mst_returned *returned, int64_t now_ms, looks *looks, int32_t k) {
@@ -229,14 +205,53 @@ static void test_a_question_is_asked_again_only_when_it_has_been_taken(void **st
     assert_int_equal(looks.asked, looks.numbers[AGAIN]);
 }
 
+/* ---- what the slots leave room for ---- */
+
+static void answer_meanwhile(nodes_test *test, mst_nodes *nodes, int32_t p) {
+    held *h = test->user;
+    mst_arrival arrival;
+    nodes_note(test, p, nodes_collective_open(nodes, &arrival, 1));
+    mst_round round = nodes_round("function 'train'");
+    nodes_note(test, p, mst_nodes_begin(nodes, &round));
+    pthread_barrier_wait(&test->barrier);
+    for (int32_t i = 0; i < 2 && p == 0; i++) h->held[i] = ask_until_held(nodes, h->stopped[i]);
+    pthread_barrier_wait(&test->barrier);
+    if (p == 0)
+        while (!atomic_load(&h->over) && !mst_nodes_call_failed(nodes)) nodes_sleep(MS);
+    if (p == 1 || p == 2) stand_still(h);
+    if (p == 3) nodes->fail_after_ns = h->deadline_ns;
+    if (p == 3) round.status = nodes_collective(test, nodes, &arrival, "all_reduce");
+    nodes_note(test, p, round.status);
+    atomic_store(&h->over, true);
+    nodes->fail_after_ns = -1;
+    nodes_note(test, p, mst_nodes_end(nodes, &round));
+    nodes_collective_close(nodes, &arrival);
+}
+
+/* Process 3 waits for 0, whose questions to 1 and 2 have all slots that questions may have. */
+static void test_a_slot_is_left_for_answers(void **state) {
+    (void)state;
+    held h = {.stopped = {1, 2}, .deadline_ns = test_patience((int64_t)DEADLINE_MS * MS)};
+    static nodes_test test;
+    test = (nodes_test){.launch_options = {.processes = 4, .processes_per_host = 1, .eager_bytes = -1},
+                        .on_lost = MST_LOST_ERROR,
+                        .body = answer_meanwhile,
+                        .user = &h};
+    nodes_run(&test);
+    for (int32_t i = 0; i < 2; i++) assert_in_range(h.held[i], 4, 5);
+    assert_false(h.woke);
+    assert_int_equal(test.status[3][2], MUSTER_TIMEOUT);
+    if (!strstr(test.message[3][2], " in all_reduce for process 0 (host host0), which is in a body")) fail_msg("'%s'", test.message[3][2]);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_the_process_that_takes_no_questions_is_named),
         cmocka_unit_test(test_others_can_still_be_asked),
         cmocka_unit_test(test_a_process_that_cannot_be_asked_is_not_blamed_alone),
         cmocka_unit_test(test_it_is_lost_where_it_does_not_end_a_call_that_has_failed),
-        cmocka_unit_test(test_a_slot_is_left_for_answers),
         cmocka_unit_test(test_a_question_is_asked_again_only_when_it_has_been_taken),
+        cmocka_unit_test(test_a_slot_is_left_for_answers),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
