@@ -36,6 +36,7 @@ static muster_variable *variable(const char *name, muster_initialiser_options fi
 
 static muster_expr *parameter(muster_graph *g, const char *name, muster_initialiser_options first,
                               int32_t ndim, const int64_t *shape) {
+    check(muster_graph_status(g)); /* the shape may hold the size of an expression that failed */
     muster_expr *p = muster_graph_parameter(g, variable(name, first, ndim, shape));
     return parameters[count++] = p;
 }
@@ -210,8 +211,24 @@ static void sequences(void) {
     train(step, muster_u8(text, ROWS, TIME), muster_u8(before, ROWS, TIME), 0.5);
 }
 
-int main(void) {
+/* A layer that fails, and a parameter whose shape depends on its result: the program must end with
+ * the message of the layer. */
+static void wrong_layer(void) {
+    muster_graph *g;
+    check(muster_graph_create(runtime, "wrong", &g));
+    muster_expr *x =
+        muster_graph_input(g, "x", MUSTER_F32, MUSTER_SHAPE(MUSTER_ROWS, 12, 8, 8), MUSTER_SCATTER);
+    muster_expr *w = parameter(g, "wrong.weight", he, MUSTER_SHAPE(6, 3, 3, 3));
+    muster_expr *h = muster_expr_convolution(x, w, NULL);
+    (void)parameter(g, "next.weight", he, MUSTER_SHAPE(muster_expr_size(h, 1), 4));
+}
+
+int main(int argc, char **argv) {
     runtime = docs_open();
+    if (argc == 2 && strcmp(argv[1], "wrong-layer") == 0) {
+        wrong_layer();
+        return 0;
+    }
     images();
     sequences();
     check(muster_runtime_close(runtime));
