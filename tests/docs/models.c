@@ -129,9 +129,10 @@ static void images(void) {
     /* snippet: memory */
     muster_graph_memory memory;
     muster_graph_memory_init(&memory);
-    check(muster_graph_function_memory(step, 0, &memory));
-    printf("device 0: %lld bytes, %d steps compute values again\n", (long long)memory.block_bytes,
-           (int)memory.repeated_steps);
+    const int32_t rank = muster_runtime_first_rank(runtime, muster_runtime_process(runtime));
+    check(muster_graph_function_memory(step, rank, &memory)); /* one of this process's ranks */
+    printf("rank %d: %lld bytes, %d steps compute values again\n", (int)rank,
+           (long long)memory.block_bytes, (int)memory.repeated_steps);
     /* end of snippet */
     EXPECT(memory.block_bytes > 0 && memory.block_bytes <= options.memory_limit);
     float kept[CHANNELS];
