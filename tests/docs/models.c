@@ -28,6 +28,7 @@ static muster_variable *variable(const char *name, muster_initialiser_options fi
     const float zero = 0; /* repeated, until the first values are drawn */
     const muster_tensor value = muster_tensor_broadcast(muster_f32(&zero), ndim, shape);
     muster_variable *v;
+    if (muster_variable_find(runtime, name, &v) == MUSTER_OK) return v; /* of an earlier graph */
     check(muster_variable_create(runtime, name, value, &v));
     first.seed = (uint64_t)count; /* another seed for each parameter */
     check(muster_variable_initialise(v, &first));
@@ -69,10 +70,12 @@ static void images(void) {
     muster_function *step;
     check(muster_graph_create(runtime, "images", &g));
     count = 0;
+    /* snippet: inputs */
     muster_expr *x =
         muster_graph_input(g, "x", MUSTER_F32, MUSTER_SHAPE(MUSTER_ROWS, 1, 8, 8), MUSTER_SCATTER);
-    muster_expr *labels =
+    muster_expr *labels = /* u8, i32 or i64; from 0 to the number of classes - 1 */
         muster_graph_input(g, "labels", MUSTER_U8, MUSTER_SHAPE(MUSTER_ROWS), MUSTER_SCATTER);
+    /* end of snippet */
     /* snippet: convolution */
     muster_expr *w1 = parameter(g, "conv.weight", he, MUSTER_SHAPE(CHANNELS, 1, 3, 3));
     muster_expr *h = muster_expr_convolution(x, w1, NULL, MUSTER_LIST(padding, 1));
@@ -134,6 +137,7 @@ static void images(void) {
     printf("rank %d: %lld bytes, %d steps compute values again\n", (int)rank,
            (long long)memory.block_bytes, (int)memory.repeated_steps);
     /* end of snippet */
+    EXPECT(variable("norm.variance", ones, MUSTER_SHAPE(CHANNELS)) == variances);
     EXPECT(memory.block_bytes > 0 && memory.block_bytes <= options.memory_limit);
     float kept[CHANNELS];
     check(muster_variable_get_whole(variances, muster_f32(kept, CHANNELS)));
