@@ -1,4 +1,4 @@
-# `cpack --config build/CPackConfig.cmake`: a Debian package of what `cmake --install` puts under /usr.
+# `cpack --config build/CPackConfig.cmake -B build`: a Debian package of what `cmake --install` puts under /usr.
 set(CPACK_GENERATOR DEB)
 set(CPACK_PACKAGE_NAME muster)
 set(CPACK_PACKAGE_CONTACT "The Muster developers <muster@localhost>")

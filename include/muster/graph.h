@@ -290,8 +290,8 @@ static inline void muster_graph_memory_init(muster_graph_memory *memory) {
 }
 /* *memory = what the function that muster_graph_compile gave needs on the device of this rank.
  * Waits for running calls. Errors: INVALID_ARGUMENT (NULL, a function with another body,
- * struct_size), OUT_OF_RANGE (no rank), UNSUPPORTED (the rank of another process), BAD_STATE (a
- * closed runtime). Threads: any. */
+ * struct_size, a rank of another process), OUT_OF_RANGE (no rank), BAD_STATE (a closed runtime).
+ * Threads: any. */
 MUSTER_API MUSTER_NODISCARD muster_status muster_graph_function_memory(muster_function *function, int32_t rank,
                                                                        muster_graph_memory *memory);
 

@@ -10,6 +10,13 @@ static const char where_apply[] = "muster_expr_apply";
 
 static muster_status attribute_list(mst_draft *draft, const mst_attribute_row *row, const muster_attribute *given, mst_graph_value *value) {
     const int32_t most = row->kind == MST_VALUE_DIMS ? MUSTER_MAX_DIMS : 64;
+    /* muster/expr.h says so of a field with an address and without a count; of a scalar such a list
+     * has no entries. Who calls muster_expr_apply may pass an empty list at any address. */
+    if (given->count == INT32_MIN && given->integers) {
+        if (draft->count > 0 && draft->inputs[0]->type.ndim == 0) return MUSTER_OK;
+        return mst_draft_refuse(draft, MUSTER_INVALID_ARGUMENT, -1,
+                                "%s: expected MUSTER_LIST(%s, ...), received an address without a count", row->name, row->name);
+    }
     if (given->count < 0 || given->count > most)
         return mst_draft_refuse(draft, MUSTER_INVALID_ARGUMENT, -1, "%s: expected 0 to %d entries, received %d", row->name, (int)most,
                                 (int)given->count);
@@ -85,11 +92,18 @@ static bool operator_has(const mst_operator *op, const char *name) {
     return false;
 }
 
-static muster_status attribute_unknown(mst_draft *draft, const char *name) {
-    char known[MST_NODE_TEXT] = "none";
+const char *mst_operator_attribute_names(const mst_operator *op, char text[MST_NODE_TEXT]) {
     size_t length = 0;
-    for (int32_t a = 0; draft->op->attributes[a].name; a++)
-        length += (size_t)snprintf(known + length, sizeof known - length, "%s%s", a ? ", " : "", draft->op->attributes[a].name);
+    snprintf(text, MST_NODE_TEXT, "none");
+    for (int32_t a = 0; op->attributes[a].name && length < MST_NODE_TEXT; a++)
+        length += (size_t)snprintf(text + length, MST_NODE_TEXT - length, "%s%s", a ? ", " : "", op->attributes[a].name);
+    if (length >= MST_NODE_TEXT) memcpy(text + MST_NODE_TEXT - 4, "...", 4);
+    return text;
+}
+
+static muster_status attribute_unknown(mst_draft *draft, const char *name) {
+    char known[MST_NODE_TEXT];
+    (void)mst_operator_attribute_names(draft->op, known);
     return mst_draft_refuse(draft, MUSTER_INVALID_ARGUMENT, -1, "attributes: expected %s, received \"%.60s\"", known, name);
 }
 

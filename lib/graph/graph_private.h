@@ -393,6 +393,8 @@ static inline bool mst_node_is_number(const muster_expr *node);
 /* ---- describe.c ---- */
 
 enum { MST_NODE_TEXT = 160 };
+/* The names, for messages: "axis, keepdims", or "none". */
+const char *mst_operator_attribute_names(const mst_operator *op, char text[MST_NODE_TEXT]);
 /* Such as: a "pixels" (rows, 784) f32. `operand` may be NULL. */
 const char *mst_node_text(const muster_expr *node, const char *operand, char text[MST_NODE_TEXT]);
 const char *mst_type_text(const mst_graph *graph, const mst_type *type, char text[MST_NODE_TEXT]);

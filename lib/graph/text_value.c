@@ -87,9 +87,10 @@ static muster_status refuse_attribute(mst_text *t, const mst_pending *call, cons
                            value->kind == MST_TEXT_NUMBER && strstr(expected, "integer") ? "another number" : mst_text_value_name(value));
 }
 
-/* An entry of a list: an integer; of a shape, also a named size; of the bounds of a slice, None. */
+/* An entry of a list, or `alone` in place of one: an integer; of a shape, also a named size; of the
+ * bounds of a slice, None. */
 static muster_status attribute_entry(mst_text *t, const mst_pending *call, const mst_attribute_row *row, const mst_text_value *value,
-                                     int64_t *entry) {
+                                     bool alone, int64_t *entry) {
     if (value->kind == MST_TEXT_SIZE && row->kind == MST_VALUE_DIMS) {
         *entry = value->integer;
         return MUSTER_OK;
@@ -99,7 +100,10 @@ static muster_status attribute_entry(mst_text *t, const mst_pending *call, const
         return MUSTER_OK;
     }
     if (mst_text_integer(value, entry) && (row->kind != MST_VALUE_DIMS || *entry >= MUSTER_INFER)) return MUSTER_OK;
-    return refuse_attribute(t, call, row, value, row->kind == MST_VALUE_DIMS ? "an integer from -1 on, or a named size" : "an integer");
+    if (row->kind == MST_VALUE_DIMS)
+        return refuse_attribute(t, call, row, value,
+                                alone ? "an integer from -1 on, a named size, or a list" : "an integer from -1 on, or a named size");
+    return refuse_attribute(t, call, row, value, alone ? "an integer or a list" : "an integer");
 }
 
 static muster_status attribute_list(mst_text *t, const mst_pending *call, const mst_attribute_row *row, const mst_text_value *value,
@@ -110,7 +114,7 @@ static muster_status attribute_list(mst_text *t, const mst_pending *call, const 
     if (*count > MST_TEXT_LIST_MAX)
         return mst_text_refuse(t, MUSTER_INVALID_ARGUMENT, value->place, "attribute %s of %s: expected at most %d entries, received %d",
                                row->name, call->op->name, MST_TEXT_LIST_MAX, (int)*count);
-    for (int32_t i = 0; i < *count; i++) MUSTER_TRY(attribute_entry(t, call, row, &from[i], &entries[i]));
+    for (int32_t i = 0; i < *count; i++) MUSTER_TRY(attribute_entry(t, call, row, &from[i], !list, &entries[i]));
     return MUSTER_OK;
 }
 
@@ -161,8 +165,10 @@ static muster_status find_attribute(mst_text *t, const mst_pending *call, int32_
         const char *name = op->attributes[*attribute].name;
         if (strlen(name) == (size_t)value->keyword_length && memcmp(name, keyword, strlen(name)) == 0) return MUSTER_OK;
     }
-    return mst_text_refuse(t, MUSTER_INVALID_ARGUMENT, value->place, "%s: unknown attribute \"%.*s\"", op->name,
-                           (int)(value->keyword_length < 60 ? value->keyword_length : 60), keyword);
+    char known[MST_NODE_TEXT];
+    return mst_text_refuse(t, MUSTER_INVALID_ARGUMENT, value->place, "%s: unknown attribute \"%.*s\", expected %s", op->name,
+                           (int)(value->keyword_length < 60 ? value->keyword_length : 60), keyword,
+                           mst_operator_attribute_names(op, known));
 }
 
 typedef struct text_arguments {

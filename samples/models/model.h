@@ -35,12 +35,14 @@ static inline muster_function *model_compile(model *m, const muster_graph_option
 }
 
 /* The variable "LAYER.PART" (f32). The first graph that asks for it creates it and gives it its
- * first values; the others, such as that of the evaluation, find it. */
+ * first values; the others, such as that of the evaluation, find it. The shape may hold the size of
+ * an expression, which is -1 where the expression failed: the graph's first error comes first. */
 static inline muster_variable *model_variable(const model *m, const char *layer, const char *part, muster_initialiser_options initial,
                                               int32_t ndim, const int64_t *shape) {
     char name[64];
     muster_variable *variable;
     const float zero = 0;
+    CHECK(muster_graph_status(m->graph));
     snprintf(name, sizeof name, "%s.%s", layer, part);
     if (muster_variable_find(m->runtime, name, &variable) == MUSTER_OK) return variable;
     /* one zero, repeated: the values follow */

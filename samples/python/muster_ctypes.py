@@ -193,7 +193,12 @@ class Library:
     public functions and constants are here; muster_functions.py has their types."""
 
     def __init__(self, path=None):
-        self._c = ctypes.CDLL(path or os.environ.get("MUSTER_LIBRARY", "libmuster.so.0.1"))
+        chosen = path or os.environ.get("MUSTER_LIBRARY", "libmuster.so.0.1")
+        try:
+            self._c = ctypes.CDLL(chosen)
+        except OSError as error:
+            raise OSError(f"the library cannot be loaded: {error}; expected the path of libmuster.so in MUSTER_LIBRARY or in Library(path), or "
+                          f"libmuster.so.0.1 where the loader looks, received {chosen!r}") from None
         self.running = threading.local()  # .function: whose body this thread runs
         # A tensor never changes; options grow at their end, and a library that knows more fields takes the shorter struct.
         for name, struct in ("tensor", Tensor), ("selection", Selection), ("argument", Argument):
@@ -215,6 +220,10 @@ class Library:
             raise AttributeError(f"muster_{name}: no function of muster_functions.py")
         setattr(self, name, value)
         return value
+
+    def constant(self, name):
+        """muster_constant; name: a text or bytes, such as "MUSTER_F32" or "sizeof(muster_tensor)"."""
+        return self._function("constant")(name.encode() if isinstance(name, str) else name)
 
     def _function(self, name):
         result, *arguments = FUNCTIONS[name].split()

@@ -28,6 +28,7 @@ static muster_variable *variable(const char *name, muster_initialiser_options fi
     const float zero = 0; /* repeated, until the first values are drawn */
     const muster_tensor value = muster_tensor_broadcast(muster_f32(&zero), ndim, shape);
     muster_variable *v;
+    if (muster_variable_find(runtime, name, &v) == MUSTER_OK) return v; /* of an earlier graph */
     check(muster_variable_create(runtime, name, value, &v));
     first.seed = (uint64_t)count; /* another seed for each parameter */
     check(muster_variable_initialise(v, &first));
@@ -36,6 +37,7 @@ static muster_variable *variable(const char *name, muster_initialiser_options fi
 
 static muster_expr *parameter(muster_graph *g, const char *name, muster_initialiser_options first,
                               int32_t ndim, const int64_t *shape) {
+    check(muster_graph_status(g)); /* the shape may hold the size of an expression that failed */
     muster_expr *p = muster_graph_parameter(g, variable(name, first, ndim, shape));
     return parameters[count++] = p;
 }
@@ -68,10 +70,12 @@ static void images(void) {
     muster_function *step;
     check(muster_graph_create(runtime, "images", &g));
     count = 0;
+    /* snippet: inputs */
     muster_expr *x =
         muster_graph_input(g, "x", MUSTER_F32, MUSTER_SHAPE(MUSTER_ROWS, 1, 8, 8), MUSTER_SCATTER);
-    muster_expr *labels =
+    muster_expr *labels = /* u8, i32 or i64; from 0 to the number of classes - 1 */
         muster_graph_input(g, "labels", MUSTER_U8, MUSTER_SHAPE(MUSTER_ROWS), MUSTER_SCATTER);
+    /* end of snippet */
     /* snippet: convolution */
     muster_expr *w1 = parameter(g, "conv.weight", he, MUSTER_SHAPE(CHANNELS, 1, 3, 3));
     muster_expr *h = muster_expr_convolution(x, w1, NULL, MUSTER_LIST(padding, 1));
@@ -128,10 +132,12 @@ static void images(void) {
     /* snippet: memory */
     muster_graph_memory memory;
     muster_graph_memory_init(&memory);
-    check(muster_graph_function_memory(step, 0, &memory));
-    printf("device 0: %lld bytes, %d steps compute values again\n", (long long)memory.block_bytes,
-           (int)memory.repeated_steps);
+    const int32_t rank = muster_runtime_first_rank(runtime, muster_runtime_process(runtime));
+    check(muster_graph_function_memory(step, rank, &memory)); /* one of this process's ranks */
+    printf("rank %d: %lld bytes, %d steps compute values again\n", (int)rank,
+           (long long)memory.block_bytes, (int)memory.repeated_steps);
     /* end of snippet */
+    EXPECT(variable("norm.variance", ones, MUSTER_SHAPE(CHANNELS)) == variances);
     EXPECT(memory.block_bytes > 0 && memory.block_bytes <= options.memory_limit);
     float kept[CHANNELS];
     check(muster_variable_get_whole(variances, muster_f32(kept, CHANNELS)));
@@ -210,8 +216,24 @@ static void sequences(void) {
     train(step, muster_u8(text, ROWS, TIME), muster_u8(before, ROWS, TIME), 0.5);
 }
 
-int main(void) {
+/* A layer that fails, and a parameter whose shape depends on its result: the program must end with
+ * the message of the layer. */
+static void wrong_layer(void) {
+    muster_graph *g;
+    check(muster_graph_create(runtime, "wrong", &g));
+    muster_expr *x =
+        muster_graph_input(g, "x", MUSTER_F32, MUSTER_SHAPE(MUSTER_ROWS, 12, 8, 8), MUSTER_SCATTER);
+    muster_expr *w = parameter(g, "wrong.weight", he, MUSTER_SHAPE(6, 3, 3, 3));
+    muster_expr *h = muster_expr_convolution(x, w, NULL);
+    (void)parameter(g, "next.weight", he, MUSTER_SHAPE(muster_expr_size(h, 1), 4));
+}
+
+int main(int argc, char **argv) {
     runtime = docs_open();
+    if (argc == 2 && strcmp(argv[1], "wrong-layer") == 0) {
+        wrong_layer();
+        return 0;
+    }
     images();
     sequences();
     check(muster_runtime_close(runtime));

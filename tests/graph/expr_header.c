@@ -66,6 +66,14 @@ static void print_parameters(const mst_operator *op, int32_t operands, bool more
     if (has_options(op)) printf(", muster_%s_attributes attributes", op->name);
 }
 
+/* `.padding = 1` or an array without its count would else be taken as no list. An argument has its
+ * count beside it, so that 0 is meant there: the shape of a scalar. */
+static void print_list(int32_t a, const char *from, const mst_attribute_row *attribute) {
+    printf("    list[%d].integers = %s%s;\n    list[%d].count = ", (int)a, from, attribute->name, (int)a);
+    if (!is_argument(attribute)) printf("%s%s && !%s%s_count ? INT32_MIN : ", from, attribute->name, from, attribute->name);
+    printf("%s%s_count;\n", from, attribute->name);
+}
+
 static void print_values(const mst_operator *op) {
     if (!op->attributes[0].name) return;
     printf("    muster_attribute list[%d];\n    memset(list, 0, sizeof list);\n", (int)mst_operator_attribute_count(op) + 1);
@@ -74,8 +82,7 @@ static void print_values(const mst_operator *op) {
         const char *from = is_argument(attribute) ? "" : "attributes.";
         printf("    list[%d].name = \"%s\";\n", (int)a, attribute->name);
         if (is_list(attribute))
-            printf("    list[%d].integers = %s%s;\n    list[%d].count = %s%s_count;\n", (int)a, from, attribute->name, (int)a, from,
-                   attribute->name);
+            print_list(a, from, attribute);
         else
             printf("    list[%d].%s = %s%s;\n", (int)a,
                    attribute->kind == MST_VALUE_NUMBER ? "number"

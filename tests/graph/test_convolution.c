@@ -246,8 +246,9 @@ static void wrong_programs_get_messages(void **state) {
         {"convolution(x, s)", "w \"s\": expected 4 dimensions, received (3, 4)"},
         {"convolution(x, n)", "w \"n\": expected f32, the dtype of x \"x\" (2, 3, 8, 6) f32, received i32 (muster_expr_cast converts)"},
         {"convolution(n, n)", "x \"n\": expected f16, bf16, f32 or f64, received i32"},
-        {"convolution(x, v)", "w \"v\": expected weights for the channels of x \"x\" (2, 3, 8, 6) f32 in 1 group, received (3, 5, 3, 2)"},
-        {"convolution(x, w, groups=2)", "in 2 groups, received (4, 3, 3, 3)"},
+        {"convolution(x, v)", "w \"v\": expected weights for the channels of x \"x\" (2, 3, 8, 6) f32 in 1 group, 3 on axis 1, received "
+                              "(3, 5, 3, 2)"},
+        {"convolution(x, w, groups=2)", "in 2 groups, which do not divide 3, received (4, 3, 3, 3)"},
         {"convolution(x, w, groups=3)", "w \"w\": expected a first extent that 3 groups divide, received (4, 3, 3, 3)"},
         {"convolution(x, w, groups=-1)", "groups: expected 0 or more, received -1"},
         {"convolution(x, w, v)", "bias \"v\": expected a number for each of 4 channels, received (3, 5, 3, 2)"},
@@ -261,7 +262,8 @@ static void wrong_programs_get_messages(void **state) {
         {"convolution(x, e)", "w \"e\": expected a window of known sizes from 1 on, received (4, 3, 0, 3)"},
         {"convolution(t, k, stride=2)",
          "x \"t\": expected a known extent in axis 2, unless stride is 1 and padding leaves it as it is, received"},
-        {"convolution_transpose(x, w)", "expected weights for the channels of x \"x\" (2, 3, 8, 6) f32 in 1 group, received (4, 3, 3, 3)"},
+        {"convolution_transpose(x, w)", "expected weights for the channels of x \"x\" (2, 3, 8, 6) f32 in 1 group, 3 on axis 0, received "
+                                        "(4, 3, 3, 3)"},
         {"convolution_transpose(x, v, output_padding=1)", "output_padding: expected less than stride or dilation, received 1"},
         {"convolution_transpose(x, v, padding=6)", "expected an extent in axis 2 of which padding leaves 1 element or more, received 8"},
         {"convolution_transpose(x, v, s)", "bias \"s\": expected a number for each of 5 channels, received (3, 4)"},

@@ -33,7 +33,27 @@ says "3 hosts on this machine (--rate 500 --delay 1): $work/program"
 # Two hosts if nothing is said; the exit code is the program's.
 run 5 -- bash -c 'exit 5'
 says "process 1 of 2: on host2"
+# Libraries in another folder of /tmp are seen where LD_LIBRARY_PATH names it; those in /dev/shm are not.
+mkdir "$work/libraries"
+cat >"$work/program" <<'PROGRAM'
+#!/bin/bash
+for folder in ${LD_LIBRARY_PATH//:/ }; do [ ! -d "$folder" ] || echo "sees $folder"; done
+PROGRAM
+other=$(mktemp -d /tmp/cluster.XXXXXX) memory=$(mktemp -d /dev/shm/cluster.XXXXXX)
+trap 'rm -rf "$work" "$other" "$memory"' EXIT
+LD_LIBRARY_PATH=$other:$memory run 0 1 -- "$work/program"
+says "sees $other"
+says "warning: LD_LIBRARY_PATH names $memory, which the hosts do not see"
+case $output in *"sees $memory"* | *"names $other"*) echo "expected to see $other, and not $memory: $output"; exit 1 ;; esac
+says "1 host on this machine: $work/program"
 # What is wrong is said before anything begins.
+says_first() { says "$1"; case $output in *"on this machine"*) echo "expected no hosts: $output"; exit 1 ;; esac; }
+run 1 2 -- "$work/nothing" && says_first "PROGRAM: there is no file \"$work/nothing\""
+run 1 2 -- "$(dirname "$cluster")/../build/samples/nothing" && says_first '("cmake --build build" builds the samples)'
+chmod -x "$work/program"
+run 1 2 -- "$work/program" && says_first "\"$work/program\" cannot be executed"
+run 1 2 -- no-such-program && says_first 'there is no "no-such-program" in PATH'
+run 2 2 -- && says_first "expected a PROGRAM behind --"
 run 2 0 -- true && says '1 to 64 hosts, received "0"'
 run 2 2 3 -- true && says "PROGRAM stands behind --"
 run 2 --nonsense && says 'unexpected "--nonsense"'
@@ -41,4 +61,4 @@ run 2 2 --data /tmp -- true && says "there is a PROGRAM"
 run 2 2 --delay -1 -- true && says 'milliseconds, received "-1"'
 run 1 2 --data /nonexistent && says 'no folder "/nonexistent"'
 run 0 --help && says "Exit: that of mpirun"
-[ "$cases" -eq 9 ] || { echo "expected 9 cases, ran $cases"; exit 1; }
+[ "$cases" -eq 15 ] || { echo "expected 15 cases, ran $cases"; exit 1; }

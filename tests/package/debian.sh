@@ -22,6 +22,7 @@ for name in bin/muster-mpi-shim include/muster/muster.h include/muster/muster.hp
     files=$((files + 1))
 done
 [ "$files" -ge 16 ] || wrong "expected at least 16 files, looked for $files"
+case $deb in */muster_0.1.0_*.deb) ;; *) wrong "expected muster_0.1.0_ARCHITECTURE.deb, received $deb" ;; esac
 depends=$(dpkg-deb -f "$deb" Depends)
 expect "$depends" "libc6 (>= 2."
 case $depends in *mpi*) wrong "expected no MPI among what it depends on, received $depends" ;; esac

@@ -35,7 +35,7 @@ rm -f $shims
 says 0 "/root/.cache/muster/muster-mpi-mpich-" muster-mpi-shim
 says 0 "/root/.cache/muster/muster-mpi-mpich-" muster-mpi-shim # it is there
 # shellcheck disable=SC2046 # several words
-cc /usr/share/doc/?uster/samples/first.c $(pkg-config --cflags --libs muster) -o /tmp/second
+cc /usr/share/doc/muster/samples/first.c $(pkg-config --cflags --libs muster) -o /tmp/second
 says 0 "on 2 devices: 5000" env MUSTER_NODES=mpi MUSTER_DEVICES=host:1 mpirun -n 2 /tmp/second
 case $text in *"MPI: MPICH 4.0"*"/root/.cache/muster/libmuster-mpi-mpich.so (the launcher is that of MPICH)"*) ;; *) wrong "expected the shim of the cache" ;; esac
 [ "$cases" -ge 6 ] || wrong "expected at least 6 cases, ran $cases"

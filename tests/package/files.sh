@@ -1,8 +1,7 @@
 #!/bin/sh
 # The installed pages link to installed pages, the installed first sample compiles and runs, and Python finds the installed module and library.
 . "$(dirname "$0")/install.sh"
-doc=$prefix/share/doc/Muster
-[ -d "$doc" ] || doc=$(dirname "$(find "$prefix" -name README.md | head -n 1)")
+doc=$prefix/share/doc/muster
 links=0
 for page in "$doc"/README.md "$doc"/docs/*.md; do
     for link in $(grep -o '](\([a-z/-]*\.md\|[A-Z]*\.md\))' "$page" | tr -d '()]'); do

@@ -4,6 +4,7 @@ import ctypes
 import os
 import sys
 import unittest
+import unittest.mock
 
 import numpy
 
@@ -37,6 +38,20 @@ class Functions(unittest.TestCase):
             self.library.sine
         with self.assertRaisesRegex(AttributeError, "MUSTER_SINE: no constant of this library"):
             self.library.SINE
+
+    def test_constants_by_name(self):
+        for name, value in ("MUSTER_F32", muster.DTYPES[F]), ("sizeof(muster_tensor)", ctypes.sizeof(muster.Tensor)), ("MUSTER_SINE", muster.UNKNOWN):
+            self.assertEqual((self.library.constant(name), self.library.constant(name.encode())), (value, value))
+        self.assertEqual(self.library.F32, muster.DTYPES[F])
+        with self.assertRaisesRegex(TypeError, "muster_constant: argument 1: "):
+            self.library.constant(3)
+
+    def test_a_missing_library_says_where_it_is_looked_for(self):
+        with self.assertRaisesRegex(OSError, "MUSTER_LIBRARY or in Library.path., .*, received '/nonexistent/libmuster.so'"):
+            muster.Library("/nonexistent/libmuster.so")
+        with unittest.mock.patch.dict(os.environ, MUSTER_LIBRARY="/nonexistent/other.so"):
+            with self.assertRaisesRegex(OSError, "received '/nonexistent/other.so'"):
+                muster.Runtime("host:1")
 
     def test_operations(self):
         x = numpy.arange(12, dtype=F).reshape(6, 2)
@@ -170,4 +185,4 @@ CASES = [cls(name) for cls in (Functions, Views, Refusals) for name in vars(cls)
 
 if __name__ == "__main__":
     result = unittest.TextTestRunner(verbosity=2).run(unittest.TestSuite(CASES))
-    sys.exit(0 if result.wasSuccessful() and result.testsRun == 14 else 1)
+    sys.exit(0 if result.wasSuccessful() and result.testsRun == 16 else 1)

@@ -50,9 +50,22 @@ static muster_status check_bias(mst_draft *draft, mst_dim outputs) {
                             mst_type_text(draft->graph, bias, received));
 }
 
+/* The channels of the weights are on axis 1, in each group; transposed on axis 0, in all groups. */
+static muster_status refuse_channels(mst_draft *draft, int64_t groups, bool transposed) {
+    char expected[MST_NODE_TEXT], received[MST_NODE_TEXT], number[80] = "";
+    const int64_t channels = mst_dim_constant(draft->graph, draft->inputs[0]->type.dims[CHANNELS]), of_groups = transposed ? 1 : groups;
+    if (channels >= 0 && channels % of_groups == 0)
+        snprintf(number, sizeof number, ", %lld on axis %d", (long long)(channels / of_groups), transposed ? 0 : 1);
+    else if (channels >= 0)
+        snprintf(number, sizeof number, ", which do not divide %lld", (long long)channels);
+    return mst_draft_refuse(draft, MUSTER_SHAPE_MISMATCH, 1, "expected weights for the channels of %s in %lld group%s%s, received %s",
+                            mst_node_text(draft->inputs[0], "x", expected), (long long)groups, groups == 1 ? "" : "s", number,
+                            mst_type_text(draft->graph, &draft->inputs[1]->type, received));
+}
+
 muster_status mst_draft_convolution(mst_draft *draft, bool transposed, mst_convolution *c, mst_dim *outputs) {
     muster_dtype dtype;
-    char expected[MST_NODE_TEXT], received[MST_NODE_TEXT];
+    char received[MST_NODE_TEXT];
     MUSTER_TRY(mst_draft_unify(draft, 0, &dtype));
     const mst_type *x = &draft->inputs[0]->type, *w = &draft->inputs[1]->type;
     if (x->ndim < FIRST + 1 || x->ndim > FIRST + MST_WINDOW_AXES)
@@ -73,10 +86,7 @@ muster_status mst_draft_convolution(mst_draft *draft, bool transposed, mst_convo
     const mst_dim channels = transposed ? w->dims[0] : second;
     *outputs = transposed ? second : w->dims[0];
     if (second == MST_DIM_NONE) return draft->graph->status;
-    if (channels != x->dims[CHANNELS])
-        return mst_draft_refuse(draft, MUSTER_SHAPE_MISMATCH, 1, "expected weights for the channels of %s in %lld group%s, received %s",
-                                mst_node_text(draft->inputs[0], "x", expected), (long long)c->groups, c->groups == 1 ? "" : "s",
-                                mst_type_text(draft->graph, w, received));
+    if (channels != x->dims[CHANNELS]) return refuse_channels(draft, c->groups, transposed);
     return check_bias(draft, *outputs);
 }
 
