@@ -9,8 +9,10 @@
 
 /* ---- the details of one process ---- */
 
-/* A line for each: label, tab, value. "+" behind the last one: more follow. */
+/* A line for each: label, tab, value. A value that begins with '#' is a hash. "+" behind the last
+ * line: more follow. */
 enum { DETAIL_END = 3 };
+_Static_assert((int)MST_DETAILS_BYTES == (int)MST_MESSAGE_SIZE, "details travel as sentences do");
 
 void mst_round_detail(mst_round_details *details, const char *label, const char *format, ...) {
     char line[MST_DETAILS_BYTES / 2];
@@ -30,6 +32,10 @@ void mst_round_detail(mst_round_details *details, const char *label, const char 
     memcpy(details->text + details->length, line, length);
     memcpy(details->text + details->length + length, "\n", 2);
     details->length += length + 1;
+}
+
+void mst_round_hash_detail(mst_round_details *details, const char *label, uint64_t hash) {
+    mst_round_detail(details, label, "#%016" PRIx64, hash);
 }
 
 /* ---- those of two ---- */

@@ -55,8 +55,10 @@ typedef struct mst_round_details {
     size_t length;
     char text[MST_DETAILS_BYTES];
 } mst_round_details;
-/* Adds one. A value that begins with '#' is a hash, which no message shows. */
+/* Adds one. */
 void mst_round_detail(mst_round_details *details, const char *label, const char *format, ...) __attribute__((format(printf, 3, 4)));
+/* Adds one whose value no message shows, such as the elements of a tensor. */
+void mst_round_hash_detail(mst_round_details *details, const char *label, uint64_t hash);
 
 typedef struct mst_round {
     const char *where; /* the public function, for messages; a literal */

@@ -24,6 +24,16 @@ static uint64_t add_tensor(uint64_t hash, const muster_tensor *tensor, bool by_r
     return hash;
 }
 
+static bool input_by_rows(const mst_port *port) { return port->ways != MUSTER_SOURCE_ALL && port->mode != MUSTER_BROADCAST; }
+static bool output_by_rows(const mst_port *port) { return port->ways != MUSTER_TARGET_ALL && port->mode == MUSTER_GATHER; }
+
+/* Each process may have a batch of its own where it has rows of its own. */
+static bool batches_differ(const muster_function *function) {
+    bool differ = false;
+    for (int64_t i = 0; i < function->input_count; i++) differ |= function->inputs[i].ways == MUSTER_SOURCE_OWN;
+    return differ;
+}
+
 static uint64_t add_contents(uint64_t hash, muster_tensor tensor) {
     if (tensor.device != MUSTER_DEVICE_HOST) return hash;
     if (tensor.ndim == 0 || mst_tensor_contiguous(tensor))
@@ -65,30 +75,24 @@ uint64_t mst_processes_signature(const muster_function *function, const mst_argu
     const muster_call_options *options = arguments->options;
     uint64_t hash = mst_hash_number(mst_processes_name_hash(function), arguments->single);
     const bool checks = function->object.runtime->checks;
-    bool differs = false;
     if (!planned) return hash;
     hash = add_description(hash, function);
     for (int64_t i = 0; i < function->input_count; i++) {
         const mst_port *port = &function->inputs[i];
-        differs |= port->ways == MUSTER_SOURCE_OWN;
-        hash = add_tensor(hash, &arguments->inputs[i], port->ways != MUSTER_SOURCE_ALL && port->mode != MUSTER_BROADCAST);
+        hash = add_tensor(hash, &arguments->inputs[i], input_by_rows(port));
         if (port->ways == MUSTER_SOURCE_ALL && checks) hash = add_contents(hash, arguments->inputs[i]);
     }
     for (int64_t i = 0; i < function->output_count; i++) {
         const mst_port *port = &function->outputs[i];
-        hash = add_tensor(hash, &arguments->outputs[i], port->ways != MUSTER_TARGET_ALL && port->mode == MUSTER_GATHER);
+        hash = add_tensor(hash, &arguments->outputs[i], output_by_rows(port));
     }
     hash = mst_hash_number(mst_hash_number(hash, plan->count), options->slices);
     hash = mst_hash_number(hash, options->replica_batch_count);
     for (int64_t i = 0; checks && i < options->replica_batch_count; i++) hash = add_selection(hash, &options->replica_batch[i], checks);
-    return differs ? hash : add_selection(hash, &options->batch, checks);
+    return batches_differ(function) ? hash : add_selection(hash, &options->batch, checks);
 }
 
 /* ---- the arguments, one by one ---- */
-
-static void add_hash_detail(mst_round_details *details, const char *label, uint64_t hash) {
-    mst_round_detail(details, label, "#%016" PRIx64, hash);
-}
 
 /* "(rows, 3) f32", where each process has rows of its own; else "(4, 3) f32" */
 static void add_tensor_detail(mst_round_details *details, const char *label, const muster_tensor *tensor, bool by_rows) {
@@ -107,46 +111,34 @@ static const char *port_label(char label[MST_DETAIL_LABEL], const char *kind, co
     return label;
 }
 
-static void add_selection_detail(mst_round_details *details, const char *label, const muster_selection *selection) {
-    if (selection->kind == MUSTER_SELECT_ALL) mst_round_detail(details, label, "all rows");
-    if (selection->kind == MUSTER_SELECT_COUNT) mst_round_detail(details, label, "%" PRId64 " rows", selection->stop);
-    if (selection->kind == MUSTER_SELECT_RANGE)
-        mst_round_detail(details, label, "rows %" PRId64 " to %" PRId64, selection->start, selection->stop);
-    if (selection->kind != MUSTER_SELECT_LIST) return;
-    char rows[MST_DETAIL_LABEL];
-    snprintf(rows, sizeof rows, "the rows of %s", label);
-    mst_round_detail(details, label, "a list of %" PRId64 " rows", selection->index_count);
-    add_hash_detail(details, rows,
-                    mst_hash_bytes(MST_HASH_START, selection->indices, selection->index_count * (int64_t)sizeof *selection->indices));
-}
-
 static void add_port_details(mst_round_details *details, const muster_function *function, const mst_arguments *arguments, bool checks) {
     char label[MST_DETAIL_LABEL];
     for (int64_t i = 0; i < function->input_count; i++) {
         const mst_port *port = &function->inputs[i];
-        const bool by_rows = port->ways != MUSTER_SOURCE_ALL && port->mode != MUSTER_BROADCAST;
-        add_tensor_detail(details, port_label(label, "input", port), &arguments->inputs[i], by_rows);
+        add_tensor_detail(details, port_label(label, "input", port), &arguments->inputs[i], input_by_rows(port));
         if (port->ways == MUSTER_SOURCE_ALL && checks)
-            add_hash_detail(details, port_label(label, "the values of input", port), add_contents(MST_HASH_START, arguments->inputs[i]));
+            mst_round_hash_detail(details, port_label(label, "the values of input", port),
+                                  add_contents(MST_HASH_START, arguments->inputs[i]));
     }
     for (int64_t i = 0; i < function->output_count; i++) {
         const mst_port *port = &function->outputs[i];
-        const bool by_rows = port->ways != MUSTER_TARGET_ALL && port->mode == MUSTER_GATHER;
-        add_tensor_detail(details, port_label(label, "output", port), &arguments->outputs[i], by_rows);
+        add_tensor_detail(details, port_label(label, "output", port), &arguments->outputs[i], output_by_rows(port));
     }
 }
 
-/* In the order in which a user thinks of them: the tensors, the options, the description. */
+/* What the signature has, and no more: the rest may differ. In the order in which a user thinks of
+ * it: the tensors, the options, the description. */
 void mst_processes_details(const void *context, mst_round_details *details) {
     const muster_function *function = ((const mst_processes_passed *)context)->function;
     const mst_arguments *arguments = ((const mst_processes_passed *)context)->arguments;
     const muster_call_options *options = arguments->options;
-    add_port_details(details, function, arguments, function->object.runtime->checks);
+    const bool checks = function->object.runtime->checks;
+    add_port_details(details, function, arguments, checks);
     mst_round_detail(details, "options.slices", "%" PRId64, options->slices);
-    add_selection_detail(details, "options.batch", &options->batch);
+    if (!batches_differ(function)) mst_selection_details(details, "options.batch", &options->batch, checks);
     mst_round_detail(details, "options.replica_batch_count", "%d", (int)options->replica_batch_count);
-    for (int32_t i = 0; i < options->replica_batch_count; i++)
-        add_selection_detail(details, "options.replica_batch", &options->replica_batch[i]);
+    for (int32_t i = 0; checks && i < options->replica_batch_count; i++)
+        mst_selection_details(details, "options.replica_batch", &options->replica_batch[i], checks);
     mst_round_detail(details, "the number of rows", "%" PRId64, function->plan.count);
-    add_hash_detail(details, "the inputs, outputs and variables of the function", add_description(MST_HASH_START, function));
+    mst_round_hash_detail(details, "the inputs, outputs and variables of the function", add_description(MST_HASH_START, function));
 }

@@ -51,16 +51,6 @@ static void write_text(const mst_change *change, char *text, size_t size) {
         snprintf(text + length, size - (size_t)length, " and %d more", (int)change->count - 1);
 }
 
-static void give_selection(mst_round_details *details, const muster_selection *selection) {
-    static const char label[] = "selection";
-    if (selection->kind == MUSTER_SELECT_ALL) mst_round_detail(details, label, "all rows");
-    if (selection->kind == MUSTER_SELECT_COUNT) mst_round_detail(details, label, "%lld rows", (long long)selection->stop);
-    if (selection->kind == MUSTER_SELECT_RANGE)
-        mst_round_detail(details, label, "rows %lld to %lld", (long long)selection->start, (long long)selection->stop);
-    if (selection->kind == MUSTER_SELECT_LIST) mst_round_detail(details, label, "a list of %lld rows", (long long)selection->index_count);
-    mst_round_detail(details, "the rows of the selection", "#%016llx", (unsigned long long)add_selection(MST_HASH_START, selection));
-}
-
 /* Argument by argument, what the signature has. */
 static void give_details(const void *context, mst_round_details *details) {
     const mst_change *change = context;
@@ -77,10 +67,10 @@ static void give_details(const void *context, mst_round_details *details) {
     mst_round_detail(details, "axis", "%d", (int)change->axis);
     mst_round_detail(details, "op", "%s", mst_reduction_name(change->op));
     if (change->weights)
-        mst_round_detail(details, "weights", "#%016llx",
-                         (unsigned long long)mst_hash_bytes(1, change->weights, (int64_t)change->size * (int64_t)sizeof *change->weights));
-    if (change->selection) give_selection(details, change->selection);
-    mst_round_detail(details, "options", "#%016llx", (unsigned long long)change->salt);
+        mst_round_hash_detail(details, "weights",
+                              mst_hash_bytes(1, change->weights, (int64_t)change->size * (int64_t)sizeof *change->weights));
+    if (change->selection) mst_selection_details(details, "selection", change->selection, true);
+    mst_round_hash_detail(details, "options", change->salt);
 }
 
 /* ---- rounds ---- */

@@ -1,5 +1,9 @@
 #include "variable_impl.h"
 
+#include "hash_impl.h"
+#include "nodes/nodes_impl.h"
+
+#include <stdio.h>
 #include <string.h>
 
 int64_t mst_edge(int64_t count, int32_t size, int32_t rank) { return (int64_t)((__int128)rank * count / size); }
@@ -96,4 +100,18 @@ void mst_selection_pack(const muster_selection *selection, muster_tensor from, i
             mst_tensor_pack(place, muster_tensor_slice(from, row, row + 1));
         }
     }
+}
+
+void mst_selection_details(mst_round_details *details, const char *label, const muster_selection *selection, bool rows) {
+    char named[MST_DETAIL_LABEL];
+    if (selection->kind == MUSTER_SELECT_ALL) mst_round_detail(details, label, "all rows");
+    if (selection->kind == MUSTER_SELECT_COUNT) mst_round_detail(details, label, "%lld rows", (long long)selection->stop);
+    if (selection->kind == MUSTER_SELECT_RANGE)
+        mst_round_detail(details, label, "rows %lld to %lld", (long long)selection->start, (long long)selection->stop);
+    if (selection->kind != MUSTER_SELECT_LIST) return;
+    mst_round_detail(details, label, "a list of %lld rows", (long long)selection->index_count);
+    if (!rows || selection->index_count < 0) return;
+    snprintf(named, sizeof named, "the rows of %.60s", label);
+    mst_round_hash_detail(details, named,
+                          mst_hash_bytes(MST_HASH_START, selection->indices, selection->index_count * (int64_t)sizeof *selection->indices));
 }

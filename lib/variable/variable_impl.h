@@ -97,5 +97,9 @@ static inline muster_tensor mst_variable_part(muster_tensor value, int32_t axis,
 void mst_selection_pack(const muster_selection *selection, muster_tensor from, int64_t begin, int64_t end, void *to);
 /* The row at `position` of the selection. */
 int64_t mst_selection_row(const muster_selection *selection, int64_t position);
+/* For the message where the calls of processes differ. rows: the rows that a list names are
+ * compared, too. */
+struct mst_round_details;
+void mst_selection_details(struct mst_round_details *details, const char *label, const muster_selection *selection, bool rows);
 
 #endif

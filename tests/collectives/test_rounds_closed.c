@@ -15,12 +15,6 @@ static void say_closed(mst_nodes *nodes, uint64_t epoch) {
                                                    .process = nodes->process});
 }
 
-static void take_all(mst_nodes *nodes) {
-    pthread_mutex_lock(&nodes->wire->lock);
-    while (mst_control_progress(&nodes->rounds->control, nodes->rounds->epoch) == MST_PROGRESS_RUNNING) {}
-    pthread_mutex_unlock(&nodes->wire->lock);
-}
-
 /* Process 1 says that it takes no part in the next call, and process 2 that it takes none in the
  * one after that. Process 0 takes the one before the other is sent, and makes the next call. */
 static void hear_of_two(nodes_test *test, mst_nodes *nodes, int32_t p) {
@@ -29,7 +23,7 @@ static void hear_of_two(nodes_test *test, mst_nodes *nodes, int32_t p) {
     for (int32_t turn = 0; turn < 2; turn++) {
         if (p == (turn ? 3 - first : first)) say_closed(nodes, next + (p == 2));
         pthread_barrier_wait(&test->barrier);
-        if (p == 0) take_all(nodes);
+        if (p == 0) nodes_take_all(nodes);
         pthread_barrier_wait(&test->barrier);
     }
     nodes->fail_after_ns = test_patience((int64_t)DEADLINE_MS * MS);

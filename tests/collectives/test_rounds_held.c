@@ -148,12 +148,6 @@ static void look(mst_nodes *nodes, mst_nodes_wait *wait, mst_returned *returned,
     looks->on_its_way[k] = mst_control_is_leaving(&nodes->rounds->control, &wait->waiter.returned);
 }
 
-static void take_all(mst_nodes *nodes) {
-    pthread_mutex_lock(&nodes->wire->lock);
-    while (mst_control_progress(&nodes->rounds->control, nodes->rounds->epoch) == MST_PROGRESS_RUNNING) {}
-    pthread_mutex_unlock(&nodes->wire->lock);
-}
-
 /* Process 1 has one receive posted, which takes the first question, and then takes nothing. The
  * times are said to mst_returned_look; none passes. */
 static void ask_whether_it_has_returned(nodes_test *test, mst_nodes *nodes, int32_t p) {
@@ -162,7 +156,7 @@ static void ask_whether_it_has_returned(nodes_test *test, mst_nodes *nodes, int3
     mst_nodes_wait wait = {.waiter = {.doing = "recv", .epoch = mst_nodes_epoch(nodes), .machine = &nodes->rounds->arrival.machine},
                            .wants = &wants};
     mst_returned returned = {0};
-    if (p == 1) take_all(nodes);
+    if (p == 1) nodes_take_all(nodes);
     pthread_barrier_wait(&test->barrier);
     if (p == 0) {
         pthread_mutex_lock(&nodes->wire->lock);
@@ -176,10 +170,10 @@ static void ask_whether_it_has_returned(nodes_test *test, mst_nodes *nodes, int3
         pthread_mutex_unlock(&nodes->wire->lock);
     }
     pthread_barrier_wait(&test->barrier);
-    if (p == 1) take_all(nodes);
+    if (p == 1) nodes_take_all(nodes);
     pthread_barrier_wait(&test->barrier);
     if (p == 1) return;
-    take_all(nodes);
+    nodes_take_all(nodes);
     pthread_mutex_lock(&nodes->wire->lock);
     looks->answered = wait.waiter.returned.answered;
     look(nodes, &wait, &returned, 1000000, looks, TAKEN);

@@ -10,15 +10,9 @@ typedef struct seen {
     bool is[4];
 } seen;
 
-static void take_all(mst_nodes *nodes) {
-    pthread_mutex_lock(&nodes->wire->lock);
-    while (mst_control_progress(&nodes->rounds->control, nodes->rounds->epoch) == MST_PROGRESS_RUNNING) {}
-    pthread_mutex_unlock(&nodes->wire->lock);
-}
-
 /* The others have a receive posted, and take nothing behind it until the next barrier. */
 static void stand_ready(nodes_test *test, mst_nodes *nodes, int32_t p) {
-    if (p != 0) take_all(nodes);
+    if (p != 0) nodes_take_all(nodes);
     pthread_barrier_wait(&test->barrier);
 }
 
@@ -56,7 +50,7 @@ static void test_a_process_that_holds_slots_is_named_before_another(void **state
     assert_int_equal(seen.counts[2], HELD + 1);
     assert_int_equal(seen.counts[4], 1);
     assert_int_equal(seen.counts[5], 2);
-    assert_int_equal(seen.counts[6], 1); /* which holds nothing: one of those that do */
+    assert_int_equal(seen.counts[6], 1); /* process 3 holds no slot: the answer is a process that holds one */
 }
 
 /* ---- poison ---- */
@@ -101,7 +95,7 @@ static void ask_each_other(nodes_test *test, mst_nodes *nodes, int32_t p) {
     pthread_mutex_unlock(&nodes->wire->lock);
     pthread_barrier_wait(&test->barrier);
     if (p == 0) {
-        take_all(nodes);
+        nodes_take_all(nodes);
         pthread_mutex_lock(&nodes->wire->lock);
         seen->is[2] = mst_control_is_sending(&nodes->rounds->control);
         seen->is[3] = mst_control_is_leaving(&nodes->rounds->control, &question);
@@ -131,15 +125,15 @@ static void ask_twice(nodes_test *test, mst_nodes *nodes, int32_t p) {
             pthread_mutex_lock(&nodes->wire->lock);
             seen->is[k] = ask(nodes, &waiter.late, 1);
             pthread_mutex_unlock(&nodes->wire->lock);
-            if (k == 1) take_all(nodes);
+            if (k == 1) nodes_take_all(nodes);
             if (k == 1) seen->is[2] = waiter.late.answered;
         }
         pthread_barrier_wait(&test->barrier);
-        if (p == 1) take_all(nodes);
+        if (p == 1) nodes_take_all(nodes);
         pthread_barrier_wait(&test->barrier);
     }
     if (p == 1) return;
-    take_all(nodes);
+    nodes_take_all(nodes);
     seen->is[3] = waiter.late.answered;
     seen->numbers[0] = waiter.late.number;
     seen->numbers[1] = waiter.late.answer.number;

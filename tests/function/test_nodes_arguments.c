@@ -26,6 +26,8 @@ typedef enum argument {
     LIST,
     REPLICA_BATCH,
     UPDATE,
+    OTHER_ROWS,
+    OWN_BATCH,
     ARGUMENTS
 } argument;
 
@@ -43,6 +45,9 @@ static const struct {
     [LIST] = {"options.batch", "all rows", "a list of 4 rows"},
     [REPLICA_BATCH] = {"options.replica_batch_count", "0", "1"},
     [UPDATE] = {"the inputs, outputs and variables of the function", NULL, NULL},
+    /* beside what may differ: rows of a list, without MUSTER_CHECK; batches of own rows */
+    [OTHER_ROWS] = {"the inputs, outputs and variables of the function", NULL, NULL},
+    [OWN_BATCH] = {"the inputs, outputs and variables of the function", NULL, NULL},
 };
 
 static _Atomic int checked;
@@ -54,10 +59,11 @@ static muster_status fill(muster_worker *worker, const muster_tensor *in, muster
     return MUSTER_OK;
 }
 
-static muster_status describe(muster_runtime *runtime, const char *name, bool f64, muster_variable *w, muster_function **f) {
+static muster_status describe(muster_runtime *runtime, const char *name, argument a, bool odd, muster_variable *w, muster_function **f) {
     char output[8];
     MUSTER_TRY(muster_function_create(runtime, name, fill, NULL, f));
-    MUSTER_TRY(muster_function_input(*f, "x", f64 ? MUSTER_F64 : MUSTER_F32, 2, MUSTER_SCATTER));
+    MUSTER_TRY(muster_function_input(*f, "x", odd && a == DTYPE ? MUSTER_F64 : MUSTER_F32, 2, MUSTER_SCATTER));
+    if (a == OWN_BATCH) MUSTER_TRY(muster_function_set_source(*f, "x", MUSTER_SOURCE_OWN));
     for (int32_t i = 0; i < OUTPUTS; i++) {
         snprintf(output, sizeof output, "o%d", (int)i);
         MUSTER_TRY(muster_function_output(*f, output, MUSTER_F32, 1, MUSTER_SUM));
@@ -65,9 +71,10 @@ static muster_status describe(muster_runtime *runtime, const char *name, bool f6
     return muster_function_variable(*f, w, MUSTER_USE_READ_SLICEABLE);
 }
 
-static muster_status call(muster_function *f, argument a) {
+static muster_status call(muster_function *f, argument given, bool odd) {
     static const double x[ROWS * 2];
-    static const int64_t rows[] = {0, 2, 4, 5};
+    static const int64_t rows[] = {0, 2, 4, 5}, other_rows[] = {1, 2, 3, 4};
+    const argument a = odd ? given : NOTHING;
     float values[OUTPUTS][4];
     muster_tensor out[OUTPUTS];
     muster_call_options options;
@@ -79,9 +86,11 @@ static muster_status call(muster_function *f, argument a) {
     }
     if (a == NOT_WANTED) out[0] = (muster_tensor){0};
     if (a == SLICES) options.slices = 2;
-    if (a == BATCH) options.batch = (muster_selection){.kind = MUSTER_SELECT_COUNT, .stop = 4};
+    if (a == BATCH || a == OWN_BATCH) options.batch = (muster_selection){.kind = MUSTER_SELECT_COUNT, .stop = 4};
     if (a == RANGE) options.batch = (muster_selection){.kind = MUSTER_SELECT_RANGE, .start = 1, .stop = 5};
     if (a == LIST) options.batch = (muster_selection){.kind = MUSTER_SELECT_LIST, .indices = rows, .index_count = 4};
+    if (given == OTHER_ROWS)
+        options.batch = (muster_selection){.kind = MUSTER_SELECT_LIST, .indices = odd ? other_rows : rows, .index_count = 4};
     if (a == REPLICA_BATCH) options.replica_batch = &count, options.replica_batch_count = 1;
     const muster_tensor in = muster_tensor_make(a == DTYPE ? MUSTER_F64 : MUSTER_F32, (void *)(uintptr_t)x, 2, (int64_t[]){ROWS, 2});
     MUSTER_TRY(muster_function_call(f, &in, 1, out, OUTPUTS, &options));
@@ -104,7 +113,8 @@ static void expect(launch_process *p, argument a) {
 }
 
 static void pass_another(launch_process *p) {
-    const argument a = *(const argument *)p->context, mine = p->process == ODD ? a : NOTHING;
+    const argument a = *(const argument *)p->context;
+    const bool odd = p->process == ODD, uses_w = odd && (a == UPDATE || a == OTHER_ROWS || a == OWN_BATCH);
     const muster_runtime_options options = launch_options("host:1");
     muster_runtime *runtime;
     muster_variable *v, *w;
@@ -113,12 +123,12 @@ static void pass_another(launch_process *p) {
     launch_ok(p, muster_runtime_open(&options, &runtime));
     launch_ok(p, muster_variable_create(runtime, "v", muster_tensor_make(MUSTER_F32, zeros, 1, (int64_t[]){4}), &v));
     launch_ok(p, muster_variable_create(runtime, "w", muster_tensor_make(MUSTER_F32, zeros, 1, (int64_t[]){4}), &w));
-    launch_ok(p, describe(runtime, "many", mine == DTYPE, mine == UPDATE ? w : v, &many));
-    launch_ok(p, describe(runtime, "plain", false, v, &plain));
-    const muster_status status = call(many, mine);
+    launch_ok(p, describe(runtime, "many", a, odd, uses_w ? w : v, &many));
+    launch_ok(p, describe(runtime, "plain", NOTHING, odd, v, &plain));
+    const muster_status status = call(many, a, odd);
     launch_check(p, status == (a == NOTHING ? MUSTER_OK : MUSTER_INVALID_ARGUMENT));
     if (a != NOTHING) expect(p, a);
-    launch_ok(p, call(plain, NOTHING));
+    launch_ok(p, call(plain, NOTHING, odd));
     if (!p->error[0]) atomic_fetch_add(&checked, 1);
     launch_ok(p, muster_runtime_close(runtime));
 }
@@ -131,7 +141,7 @@ static void test_the_argument_that_differs_is_named(void **state) {
         launch_run(&(wire_launch_options){.processes = PROCESSES}, pass_another, &a);
         assert_int_equal(checked, PROCESSES);
     }
-    assert_int_equal(cases, 11);
+    assert_int_equal(cases, 13);
 }
 
 int main(void) {

@@ -125,3 +125,9 @@ void nodes_expect(const nodes_test *test, int32_t first, int32_t last, int32_t k
                      muster_status_name(test->status[p][k]), test->message[p][k]);
     }
 }
+
+void nodes_take_all(mst_nodes *nodes) {
+    pthread_mutex_lock(&nodes->wire->lock);
+    while (mst_control_progress(&nodes->rounds->control, nodes->rounds->epoch) == MST_PROGRESS_RUNNING) {}
+    pthread_mutex_unlock(&nodes->wire->lock);
+}

@@ -38,6 +38,8 @@ struct nodes_test {
 void nodes_run(nodes_test *test);
 /* The next note of the process: the status, and the thread's last error if it is not OK. */
 void nodes_note(nodes_test *test, int32_t process, muster_status status);
+/* Takes the control messages that have come. */
+void nodes_take_all(mst_nodes *nodes);
 /* A round with this text, which is its signature, too. */
 mst_round nodes_round(const char *text);
 /* begin and end; notes both. */
