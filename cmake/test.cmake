@@ -1,5 +1,8 @@
 # The rules of every test: how long it may take, how it skips itself, and whether this build leaves it out.
 #
+# The suites that take 3 seconds and more take turns in a build with a sanitizer: it runs a third of them. The commit chooses the third, so that three
+# commits run all of them, as one run with MUSTER_TEST_FULL=1 does; MUSTER_TEST_TURN=0, 1 or 2 in the environment chooses it instead.
+#
 #   tests/times.txt      the seconds that each suite takes on two quiet cores
 #   tests/left_out.txt   the suites that builds with a sanitizer, or all builds, leave out, and why
 set(MUSTER_TEST_LISTS ${PROJECT_SOURCE_DIR}/tests)
@@ -27,6 +30,27 @@ if(NOT MUSTER_TEST_FULL)
     string(REPLACE "*" ".*" pattern "${pattern}")
     string(APPEND MUSTER_LEFT_OUT "|^${pattern}$")
   endforeach()
+endif()
+
+set(MUSTER_TURNS 3)
+set(MUSTER_TURN_SECONDS 3)
+set(MUSTER_TURN "")
+set(MUSTER_TURN_LIST ${PROJECT_BINARY_DIR}/other_turns.txt) # the suites whose turn it is not, for tests/count.py
+file(WRITE ${MUSTER_TURN_LIST} "")
+if(MUSTER_SANITIZE AND NOT MUSTER_TEST_FULL)
+  set(MUSTER_TURN "$ENV{MUSTER_TEST_TURN}")
+  if(MUSTER_TURN STREQUAL "")
+    execute_process(COMMAND git -C ${PROJECT_SOURCE_DIR} rev-parse HEAD OUTPUT_VARIABLE commit OUTPUT_STRIP_TRAILING_WHITESPACE ERROR_QUIET
+                    RESULT_VARIABLE failed)
+    if(failed)
+      set(commit 0)
+    endif()
+    string(SUBSTRING "${commit}" 0 7 commit)
+    math(EXPR MUSTER_TURN "0x${commit} % ${MUSTER_TURNS}")
+  elseif(NOT MUSTER_TURN MATCHES "^[012]$")
+    message(FATAL_ERROR "the environment's MUSTER_TEST_TURN: expected 0, 1 or 2, received \"${MUSTER_TURN}\"")
+  endif()
+  message(STATUS "Suites of ${MUSTER_TURN_SECONDS} seconds and more: third ${MUSTER_TURN} of 0 to 2 runs (MUSTER_TEST_TURN)")
 endif()
 
 # A suite may take 30 times its written time, and 10 minutes at least: a machine with a load of 20 makes it slow, and slow is not wrong.
@@ -70,5 +94,13 @@ function(muster_test_rules name)
   set_tests_properties(${name} PROPERTIES TIMEOUT ${timeout} COST ${own} SKIP_RETURN_CODE 77)
   if(name MATCHES "${MUSTER_LEFT_OUT}")
     set_tests_properties(${name} PROPERTIES DISABLED TRUE)
+  elseif(NOT MUSTER_TURN STREQUAL "" AND own GREATER_EQUAL MUSTER_TURN_SECONDS)
+    string(MD5 hash "${name}")
+    string(SUBSTRING "${hash}" 0 7 hash)
+    math(EXPR turn "0x${hash} % ${MUSTER_TURNS}")
+    if(NOT turn EQUAL MUSTER_TURN)
+      set_tests_properties(${name} PROPERTIES DISABLED TRUE)
+      file(APPEND ${MUSTER_TURN_LIST} "${name}\n")
+    endif()
   endif()
 endfunction()

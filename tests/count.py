@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
 """count.py [--write-times] LOGS PRESET...: adds up the results that CTest wrote to LOGS/PRESET.xml, and prints the counts as the last line.
+LOGS/PRESET-other-turns.txt names the suites that wait for another turn in this preset (cmake/test.cmake).
 
 Beside this file lie
   skips.txt     the suites and cases that may skip themselves: any other that does is a failure, and so is a line that names no suite of its preset
@@ -17,11 +18,12 @@ import xml.etree.ElementTree as xml
 HERE = pathlib.Path(__file__).parent
 PRESETS = ["release", "asan", "tsan"]  # the columns of times.txt
 SLOW = 1.5
+TURN_SECONDS = 3  # of cmake/test.cmake
 
 
 @dataclasses.dataclass
 class Result:
-    state: str  # passed, failed, skipped, left out
+    state: str  # passed, failed, skipped, left out, waiting (for another turn)
     seconds: float
     skipped_cases: dict  # of a suite that ran: {case: reason}
 
@@ -47,7 +49,8 @@ def read_skipped_cases(output):
 
 def read_results(path):
     """{suite: Result}; CTest also writes 'notrun' for a program that does not exist, which is a failure."""
-    results = {}
+    results, turns = {}, path.with_name(f"{path.stem}-other-turns.txt")
+    waiting = set(turns.read_text().split()) if turns.exists() else set()
     for case in xml.parse(path).getroot().iter("testcase") if path.exists() else []:
         skipped, message = case.find("skipped"), ""
         if skipped is not None:
@@ -56,7 +59,7 @@ def read_results(path):
         if case.get("status") == "run" and case.find("failure") is None:
             state = "passed"
         elif case.get("status") == "disabled":
-            state = "left out"
+            state = "waiting" if case.get("name") in waiting else "left out"
         elif case.get("status") == "notrun" and message.startswith("SKIP_"):
             state = "skipped"
         cases = read_skipped_cases(case.findtext("system-out") or "") if state == "passed" else {}
@@ -66,9 +69,10 @@ def read_results(path):
 
 class Count:
     def __init__(self):
-        self.passed, self.skipped, self.skipped_cases, self.left_out, self.failures = 0, 0, 0, 0, []
+        self.passed, self.skipped, self.skipped_cases, self.left_out, self.waiting, self.failures = 0, 0, 0, 0, 0, []
 
     def add(self, preset, results):
+        times = read_times()
         reasons = {name: reason for pattern, name, reason in read_lines("skips.txt", 3) if fnmatch.fnmatch(preset, pattern)}
         for name, result in results.items():
             if result.state == "passed":
@@ -84,8 +88,10 @@ class Count:
                     fnmatch.fnmatch(name, pattern) for when, pattern, _ in read_lines("left_out.txt", 3)
                     if when == "long" or (when == "full" and preset in ("asan", "tsan")) or (when == "thread" and preset == "tsan")):
                 self.left_out += 1
+            elif result.state == "waiting" and preset in ("asan", "tsan") and times.get(name, {}).get(preset, 0) >= TURN_SECONDS:
+                self.waiting += 1
             else:
-                what = {"failed": "", "skipped": ": skipped, but not listed in tests/skips.txt", "left out": ": disabled, but not listed in tests/left_out.txt"}
+                what = {"failed": "", "waiting": f": waits for another turn, but takes less than {TURN_SECONDS} s in tests/times.txt", "skipped": ": skipped, but not listed in tests/skips.txt", "left out": ": disabled, but not listed in tests/left_out.txt"}
                 self.failures.append(f"{preset}: {name}{what[result.state]}")
         if not results:
             self.failures.append(f"{preset}: no tests were run")
@@ -117,7 +123,7 @@ def read_times():
 def print_times(results, written):
     def cell(preset, name):
         result = results[preset].get(name)
-        if not result or result.state in ("skipped", "left out"):
+        if not result or result.state in ("skipped", "left out", "waiting"):
             return "-  "
         limit = written.get(name, {}).get(preset)
         return f"{result.seconds:.1f}" + (" ?" if limit is None else " *" if result.seconds > SLOW * limit else "  ")
@@ -135,7 +141,8 @@ def print_times(results, written):
 def write_times(results, written):
     for preset, suites in results.items():
         for name in written:
-            written[name].pop(preset, None)
+            if name not in suites or suites[name].state != "waiting":
+                written[name].pop(preset, None)
         for name, result in suites.items():
             if result.state == "passed":
                 written.setdefault(name, {})[preset] = max(1, math.ceil(result.seconds))
@@ -155,6 +162,7 @@ def main(arguments):
     print_times(results, read_times())
     if writes:
         write_times(results, read_times())
+    print(f"{count.waiting} suites wait for another turn (cmake/test.cmake)")
     print(f"{count.left_out} suites left out (tests/left_out.txt), {count.skipped_cases} cases of passed suites skipped (tests/skips.txt)")
     for failure in count.failures:
         print(f"failed: {failure}")
