@@ -338,6 +338,8 @@ extern const mst_operator *const mst_operators[MST_OPERATORS];
 const mst_operator *mst_operator_find(const char *name);
 /* The operation of this name, or the operator of the program. NULL: none. */
 const mst_operator *mst_operator_named(mst_graph *graph, const char *name);
+/* The name of the node's operator; of a check of indices, the operator whose indices they are. */
+const char *mst_node_asked_name(const muster_expr *node);
 int32_t mst_operator_attribute_count(const mst_operator *op);
 int32_t mst_operator_operand_count(const mst_operator *op, bool *more); /* *more: the last may repeat */
 

@@ -130,10 +130,11 @@ static muster_status bases_move(muster_worker *worker, const mst_graph_program *
 static muster_status step_failed(const mst_graph_program_step *step, muster_status status) {
     char message[MST_MESSAGE_SIZE], place[MST_NODE_TEXT];
     const muster_expr *node = step->node;
+    const char *name = node->name ? node->name : mst_node_asked_name(node);
     (void)mst_origin_text(&node->origin, place);
     mst_error_save(message);
-    return mst_error(status, "%.340s (in %s%s%s%s%s)", message, node->name ? "\"" : "", node->name ? node->name : node->op->name,
-                     node->name ? "\"" : "", *place ? ", " : "", place);
+    return mst_error(status, "%.340s (in %s%s%s%s%s)", message, node->name ? "\"" : "", name, node->name ? "\"" : "", *place ? ", " : "",
+                     place);
 }
 
 muster_status mst_graph_step_run(muster_worker *worker, mst_instance *instance, mst_graph_program_step *step) {

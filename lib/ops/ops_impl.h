@@ -77,11 +77,17 @@ muster_status mst_worker_update(muster_worker *worker, muster_dtype dtype, void 
                                 int64_t count, double alpha, double beta);
 /* muster_take where x has only the rows from index `first` on, of `total`: y becomes 0 where the
  * index lies elsewhere. The same for muster_scatter_add, where y has only these rows: what belongs
- * elsewhere is left out. Both refuse an index outside of [0, total). */
+ * elsewhere is left out. Both refuse an index outside of [0, total). MST_INDICES_CHECKED as total:
+ * the caller has checked the indices. */
+enum { MST_INDICES_CHECKED = -1 };
 muster_status mst_worker_take_part(muster_worker *worker, muster_tensor x, muster_tensor indices, int64_t first, int64_t total,
                                    muster_tensor y);
 muster_status mst_worker_scatter_add_part(muster_worker *worker, muster_tensor x, muster_tensor indices, int64_t first, int64_t total,
                                           muster_tensor y);
+/* Refuses an index outside of [0, bound) of the contiguous vector. The message names the function
+ * muster_expr_NAME and its argument `what`; both live as long as the library. Waits for the device,
+ * since a bad index is an error of this call. */
+muster_status mst_worker_check_indices(muster_worker *worker, muster_tensor indices, int64_t bound, const char *name, const char *what);
 /* Row i of `to` = row indices[i] of `from`. All are device addresses. The caller has checked the
  * indices. */
 muster_status mst_worker_gather_rows(muster_worker *worker, void *to, const void *from, int64_t row_bytes, const int64_t *indices,

@@ -203,22 +203,41 @@ static void rows_of_the_call_are_followed(void **state) {
     assert_int_equal(compared, 24);
 }
 
-/* An index of another row, or of none, is refused, and reads nothing. */
+/* An index of another row, or of none, is refused, and reads nothing. The message names what the
+ * program wrote, the index as the program passed it, and its place. */
 static void wrong_indices_end_the_call(void **state) {
     static const float x[ROWS * COLUMNS] = {0};
-    static const int64_t wrong[][ROWS] = {{0, 3, 0, 0}, {-1, 0, 0, 0}, {0, 0, 0, INT64_MAX}, {0, 0, INT64_MIN, 0}};
-    static const char *const texts[] = {"take_along_axis(x, i[:, None], 1)", "add_along_axis(x[:, 0:1], i[:, None], 3, 1)",
-                                        "cross_entropy(x, i)"};
+    static const struct {
+        int64_t labels[ROWS];
+        const char *received;
+    } wrong[] = {
+        {{0, 3, 0, 0}, "3 at 1"},
+        {{-1, 0, 0, 0}, "-1 at 0"},
+        {{0, 0, 0, INT64_MAX}, "9223372036854775807 at 3"},
+        {{0, 0, INT64_MIN, 4}, "-9223372036854775808 at 2"},
+    };
+    static const struct {
+        const char *text, *name, *what;
+    } texts[] = {
+        {"take_along_axis(x, i[:, None], 1)", "take_along_axis", "indices"},
+        {"add_along_axis(x[:, 0:1], i[:, None], 3, 1)", "add_along_axis", "indices"},
+        {"cross_entropy(x, i)", "cross_entropy", "labels"},
+        {"negative_log_likelihood(x, i)", "negative_log_likelihood", "labels"},
+        {"cross_entropy(x, i, ignore=1)", "cross_entropy", "labels"},
+    };
     static const int64_t ignored[ROWS] = {0, -100, 0, 0};
     muster_status status;
-    char message[MESSAGE];
+    char message[MESSAGE], expected[MESSAGE];
     int32_t refused = 0;
-    for (int32_t t = 0; t < 3; t++)
-        for (int32_t i = 0; i < 4; i++, refused++) {
-            (void)run_text(*state, texts[t], ROWS, x, wrong[i], &status, message);
+    for (size_t t = 0; t < sizeof texts / sizeof *texts; t++)
+        for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++, refused++) {
+            (void)run_text(*state, texts[t].text, ROWS, x, wrong[i].labels, &status, message);
             assert_int_equal(status, MUSTER_OUT_OF_RANGE);
+            snprintf(expected, sizeof expected, "muster_expr_%s: %s: expected %s in [0, 3), received %s (in %s", texts[t].name,
+                     texts[t].what, texts[t].what, wrong[i].received, texts[t].name);
+            if (!strstr(message, expected)) fail_msg("%s: expected '%s', received '%s'", texts[t].text, expected, message);
         }
-    assert_int_equal(refused, 12);
+    assert_int_equal(refused, 20);
     /* a label to ignore may be anything */
     const float sum = run_text(*state, "cross_entropy(x, i, ignore=-100)", ROWS, x, ignored, &status, message);
     assert_ok(status);

@@ -207,7 +207,8 @@ static void labels_outside_are_refused(void **state) {
             labels[wrong % 7] = wrong < 7 ? CLASSES : -1;
             const muster_tensor in[] = {muster_f64(x, 7, INPUTS), muster_i64(labels, 7), muster_f64(y, 7, CLASSES)};
             const muster_tensor out = muster_f64(&loss);
-            assert_refused(muster_function_call(t.function, in, 3, &out, 1, NULL), MUSTER_OUT_OF_RANGE, "indices");
+            assert_refused(muster_function_call(t.function, in, 3, &out, 1, NULL), MUSTER_OUT_OF_RANGE,
+                           wrong < 7 ? "labels: expected labels in [0, 4), received 4" : "labels: expected labels in [0, 4), received -1");
         }
         train_call(&t, 7, &loss);
         assert_true(isfinite(loss));

@@ -1,22 +1,67 @@
 /* Elements by an index of their own along one axis, and rows by index along any axis. */
 #include "composite_private.h"
+#include "ops_impl.h"
+
+/* ---- indices in range ---- */
+
+enum { CHECK_BOUND, CHECK_OPERATOR }; /* the attributes of check_indices */
+
+static muster_status infer_check_indices(mst_draft *draft) {
+    draft->types[0] = X->type;
+    draft->types[0].dtype = MUSTER_I64;
+    return MUSTER_OK;
+}
+
+static bool distribute_check_indices(const muster_expr *node, mst_distribution result, int32_t way, mst_distribution *operands) {
+    return result.kind == MST_CUT && mst_distribute_elementwise(node, result, way, operands);
+}
+
+static muster_status run_check_indices(muster_worker *worker, const mst_step_run *run) {
+    const mst_graph_value *values = run->node->values;
+    const mst_operator *op = mst_operators[values[CHECK_OPERATOR].integer];
+    const int64_t bound = mst_dim_value(run->node->graph, (mst_dim)values[CHECK_BOUND].list[0], run->sizes);
+    MUSTER_TRY(muster_copy(worker, *run->in[0], *run->out[0]));
+    const int64_t count = muster_tensor_count(*run->out[0]);
+    const muster_tensor all = muster_tensor_make(MUSTER_I64, run->out[0]->data, 1, &count);
+    return mst_worker_check_indices(worker, all, bound, op->name, op->operands[1]);
+}
+
+const mst_operator mst_operator_check_indices = {
+    MST_ANY_OPERATOR(check_indices, "the indices as i64, all of which are in [0, bound); else the message names operand 1 of the operator"),
+    .operands = {"indices"},
+    .attributes = {{"bound", MST_VALUE_DIMS, .required = true}, {"operator", MST_VALUE_INTEGER, .required = true}},
+    .flags = MST_OPERATOR_HIDDEN,
+    .infer = infer_check_indices,
+    .distribute = distribute_check_indices,
+    .run = run_check_indices,
+    .no_gradient = "indices are integers"};
+
+const char *mst_node_asked_name(const muster_expr *node) {
+    return mst_node_is(node, MST_OPERATOR_check_indices) ? mst_operators[node->values[CHECK_OPERATOR].integer]->name : node->op->name;
+}
+
+muster_expr *mst_indices_checked(const mst_draft *draft, muster_expr *indices, mst_dim bound) {
+    if (mst_node_is_error(indices)) return indices;
+    if (mst_node_is(indices, MST_OPERATOR_check_indices) && indices->values[CHECK_BOUND].list[0] == bound) return indices;
+    return mst_apply(draft->graph, MST_OPERATOR_check_indices, &indices, 1,
+                     (mst_graph_value[]){{.list = (int64_t[]){bound}, .count = 1}, {.integer = draft->op->id}});
+}
+
+/* ---- places ---- */
 
 /* The places of the elements (others..., index) in an array (others..., n), counted from its first
- * element. indices (others..., k). An index outside of [0, n) becomes -1, which muster_take and
- * muster_scatter_add refuse: it would otherwise be a place of another row. */
+ * element. indices (others..., k), whose values are in [0, n): another one would be a place of
+ * another row. */
 static muster_expr *flat_places(mst_graph *graph, muster_expr *indices, mst_dim rows, muster_expr *n) {
+    if (mst_node_is_error(indices)) return indices;
     const mst_dim k = indices->type.dims[indices->type.ndim - 1];
-    muster_expr *index = mst_apply(graph, MST_OPERATOR_cast, &indices, 1, (mst_graph_value[]){{.integer = MUSTER_I64}});
     muster_expr *numbers =
         mst_apply(graph, MST_OPERATOR_arange, NULL, 0,
                   (mst_graph_value[]){{.list = (int64_t[]){rows}, .count = 1}, {.number = 0}, {.number = 1}, {.integer = MUSTER_I64}});
     muster_expr *begins = MST_APPLY(graph, multiply, numbers, n);
-    if (mst_node_is_error(index) || mst_node_is_error(begins)) return graph->error;
-    index = mst_reshape_to(index, 2, (mst_dim[]){rows, k});
-    muster_expr *places = MST_APPLY(graph, add, index, mst_reshape_to(begins, 2, (mst_dim[]){rows, MST_DIM_ONE}));
-    muster_expr *zero = mst_number(graph, MUSTER_I64, 0), *nowhere = mst_number(graph, MUSTER_I64, -1);
-    muster_expr *wrong = MST_APPLY(graph, logical_or, MST_APPLY(graph, less, index, zero), MST_APPLY(graph, greater_equal, index, n));
-    places = MST_APPLY(graph, where, wrong, nowhere, places);
+    if (mst_node_is_error(begins)) return begins;
+    muster_expr *places =
+        MST_APPLY(graph, add, mst_reshape_to(indices, 2, (mst_dim[]){rows, k}), mst_reshape_to(begins, 2, (mst_dim[]){rows, MST_DIM_ONE}));
     const mst_dim total = mst_dim_multiply(graph, rows, k);
     return total == MST_DIM_NONE || mst_node_is_error(places) ? graph->error : mst_reshape_to(places, 1, &total);
 }
@@ -56,7 +101,9 @@ static muster_expr *expand_take_along_axis(mst_draft *draft) {
     int64_t axes[MUSTER_MAX_DIMS];
     if (!indices_fit(draft, &axis, false) || !type_with_axis_last(&X->type, axis, Y->type.dims[axis], graph, &type, &rows))
         return graph->error;
-    muster_expr *places = flat_places(graph, mst_axes_last(Y, 1u << axis, axes), rows, mst_extent(X, 1u << axis, MUSTER_I64));
+    muster_expr *indices = mst_indices_checked(draft, Y, X->type.dims[axis]);
+    if (mst_node_is_error(indices)) return indices;
+    muster_expr *places = flat_places(graph, mst_axes_last(indices, 1u << axis, axes), rows, mst_extent(X, 1u << axis, MUSTER_I64));
     const mst_dim total = mst_dim_multiply(graph, rows, X->type.dims[axis]);
     muster_expr *last = mst_axes_last(X, 1u << axis, axes);
     if (total == MST_DIM_NONE || mst_node_is_error(places) || mst_node_is_error(last)) return graph->error;
@@ -86,7 +133,9 @@ static muster_expr *expand_add_along_axis(mst_draft *draft) {
     }
     if (!type_with_axis_last(&X->type, axis, (mst_dim)size->list[0], graph, &type, &rows)) return graph->error;
     muster_expr *n = mst_size_number(graph, (mst_dim)size->list[0], MUSTER_I64);
-    muster_expr *places = flat_places(graph, mst_axes_last(Y, 1u << axis, axes), rows, n);
+    muster_expr *indices = mst_indices_checked(draft, Y, (mst_dim)size->list[0]);
+    if (mst_node_is_error(indices)) return indices;
+    muster_expr *places = flat_places(graph, mst_axes_last(indices, 1u << axis, axes), rows, n);
     const mst_dim total = mst_dim_multiply(graph, rows, (mst_dim)size->list[0]), given = mst_dim_multiply(graph, rows, X->type.dims[axis]);
     muster_expr *last = mst_axes_last(X, 1u << axis, axes);
     if (total == MST_DIM_NONE || given == MST_DIM_NONE || mst_node_is_error(places) || mst_node_is_error(last)) return graph->error;

@@ -14,4 +14,8 @@
 /* The square root, whose gradient at 0 is taken as 0 (it would be infinite). */
 muster_expr *mst_root(mst_draft *draft, muster_expr *x);
 
+/* The indices, operand 1 of the draft, as i64. A call refuses one outside of [0, bound): its
+ * message names the draft's operator and operand 1. Indices that are checked already stay. */
+muster_expr *mst_indices_checked(const mst_draft *draft, muster_expr *indices, mst_dim bound);
+
 #endif

@@ -165,6 +165,9 @@ const mst_operator mst_operator_scatter_add = {
 
 /* ---- of vectors that are made of rows, whose indices stay in their row ---- */
 
+/* The indices are places of such vectors, made of indices that check_indices let through. They are
+ * not looked at again, which on a GPU waits for it. */
+
 /* The rows of a call are parts of both vectors. The result is proportional to x. */
 static bool distribute_within(const muster_expr *node, mst_distribution result, int32_t way, mst_distribution *operands) {
     if (way) return false;
@@ -175,8 +178,7 @@ static bool distribute_within(const muster_expr *node, mst_distribution result, 
     return mst_axis_has_rows(node->graph, &node->type, 0);
 }
 
-/* The indices, counted from where the worker's part of `rows` begins. -1, which is refused, stays
- * below 0. */
+/* The indices, counted from where the worker's part of `rows` begins. */
 static muster_status indices_within(muster_worker *worker, const mst_step_run *run, const mst_type *rows, muster_tensor *indices) {
     *indices = *run->in[1];
     if (!run->sharing || run->node->distribution.kind != MST_CUT) return MUSTER_OK;
@@ -190,7 +192,7 @@ static muster_status run_take_within(muster_worker *worker, const mst_step_run *
     const int64_t mark = muster_worker_scratch_mark(worker);
     muster_tensor indices;
     MUSTER_TRY(indices_within(worker, run, &run->node->inputs[0]->type, &indices));
-    MUSTER_TRY(muster_take(worker, *run->in[0], indices, *run->out[0]));
+    MUSTER_TRY(mst_worker_take_part(worker, *run->in[0], indices, 0, MST_INDICES_CHECKED, *run->out[0]));
     return muster_worker_scratch_release(worker, mark);
 }
 
@@ -214,7 +216,7 @@ static muster_status run_scatter_add_within(muster_worker *worker, const mst_ste
     muster_tensor indices;
     MUSTER_TRY(indices_within(worker, run, &run->node->type, &indices));
     MUSTER_TRY(muster_fill(worker, 0, *run->out[0]));
-    MUSTER_TRY(muster_scatter_add(worker, *run->in[0], indices, *run->out[0]));
+    MUSTER_TRY(mst_worker_scatter_add_part(worker, *run->in[0], indices, 0, MST_INDICES_CHECKED, *run->out[0]));
     return muster_worker_scratch_release(worker, mark);
 }
 

@@ -95,6 +95,8 @@ static muster_expr *losses_of(mst_draft *draft, muster_expr *log_probabilities) 
     }
     const mst_graph_value last = {.integer = -1};
     labels = mst_apply(draft->graph, MST_OPERATOR_expand_dims, &labels, 1, &last);
+    if (mst_node_is_error(labels) || mst_node_is_error(log_probabilities)) return draft->graph->error;
+    labels = mst_indices_checked(draft, labels, X->type.dims[X->type.ndim - 1]);
     muster_expr *chosen = mst_apply(draft->graph, MST_OPERATOR_take_along_axis, MST_INPUTS(log_probabilities, labels), &last);
     if (mst_node_is_error(chosen)) return chosen;
     muster_expr *losses = E(negative, mst_reshape_to(chosen, Y->type.ndim, Y->type.dims));

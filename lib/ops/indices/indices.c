@@ -1,6 +1,9 @@
 #include "indices_private.h"
 
 #include "indices_parameters_private.h"
+#include "ops_impl.h"
+
+#include <stdio.h>
 
 enum { MOST_CHUNKS = 256, CHUNK = 4096 };
 
@@ -42,6 +45,7 @@ static muster_status refuse_index(const char *where, const char *what, int64_t b
 }
 
 muster_status mst_indices_check_host(const muster_tensor *indices, int64_t bound, const char *where, const char *what) {
+    if (bound == MST_INDICES_CHECKED) return MUSTER_OK;
     for (int64_t i = 0; i < indices->shape[0]; i++) {
         const int64_t index = mst_index_at(indices, i);
         if (__builtin_expect(index < 0 || index >= bound, 0)) return refuse_index(where, what, bound, index, i);
@@ -56,7 +60,7 @@ muster_status mst_indices_check_device(muster_worker *worker, const muster_tenso
     const int64_t count = indices->shape[0];
     int64_t bad[2 * MOST_CHUNKS];
     void *scratch;
-    if (count == 0) return MUSTER_OK;
+    if (count == 0 || bound == MST_INDICES_CHECKED) return MUSTER_OK;
     mst_indices_parameters p = {.indices = muster_tensor_address(*indices),
                                 .count = count,
                                 .stride = indices->strides[0],
@@ -75,4 +79,35 @@ muster_status mst_indices_check_device(muster_worker *worker, const muster_tenso
     for (int64_t c = 0; c < p.chunks; c++)
         if (bad[2 * c] >= 0) return refuse_index(where, what, bound, bad[2 * c + 1], bad[2 * c]);
     return MUSTER_OK;
+}
+
+typedef struct check_request {
+    muster_tensor indices;
+    int64_t bound;
+    const char *name, *what;
+} check_request;
+
+enum { WHERE_SIZE = 64 };
+
+static const char *where_of(const check_request *p, char where[WHERE_SIZE]) {
+    snprintf(where, WHERE_SIZE, "muster_expr_%s", p->name);
+    return where;
+}
+
+static muster_status check_host(const void *parameters) {
+    const check_request *p = parameters;
+    char where[WHERE_SIZE];
+    return mst_indices_check_host(&p->indices, p->bound, where_of(p, where), p->what);
+}
+
+static muster_status check_issue(muster_worker *worker, const void *parameters) {
+    const check_request *p = parameters;
+    char where[WHERE_SIZE];
+    return mst_indices_check_device(worker, &p->indices, p->bound, where_of(p, where), p->what);
+}
+
+muster_status mst_worker_check_indices(muster_worker *worker, muster_tensor indices, int64_t bound, const char *name, const char *what) {
+    static const mst_kernel kernel = {.host = check_host, .issue = check_issue};
+    const check_request p = {indices, bound, name, what};
+    return mst_op_launch(worker, &kernel, &p, sizeof p);
 }

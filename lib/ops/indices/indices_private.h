@@ -16,8 +16,9 @@ muster_status mst_indices_shape(const muster_tensor *indexed, const muster_tenso
                                 int64_t shape[MUSTER_MAX_DIMS]);
 muster_status mst_index_dtype(const char *where, const char *what, muster_dtype dtype);
 int64_t mst_index_at(const muster_tensor *indices, int64_t i);
-/* Refuses an index outside of [0, bound). The first is for host kernels. The second, for `issue`
- * functions, waits for the device, since a bad index is an error of this call. */
+/* Refuses an index outside of [0, bound), or none where bound is MST_INDICES_CHECKED (ops_impl.h).
+ * The first is for host kernels. The second, for `issue` functions, waits for the device, since a
+ * bad index is an error of this call. */
 muster_status mst_indices_check_host(const muster_tensor *indices, int64_t bound, const char *where, const char *what);
 muster_status mst_indices_check_device(muster_worker *worker, const muster_tensor *indices, int64_t bound, const char *where,
                                        const char *what);
