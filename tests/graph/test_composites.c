@@ -348,6 +348,9 @@ static void squares_may_be_larger_than_the_dtype(void **state) {
         {"f32", "norm(x, 2, axis=0)", 1e20, 3300e20, {0.1, 1}, 0},
         {"f32", "norm(x[:, 0:1])", 1e20, 3000e20, {0.1, 0}, 0},
         {"f32", "norm(x[:, 0:1], keepdims=True)", 1e20, 3000e20, {0.1, 0}, 0},
+        {"f16", "atan2(x[0:1], 300)", 1, 0.78539816339744831 * 2, {1. / 600, 1. / 600}, 0},
+        {"f16", "atan2(300, x[0:1])", 1, 0.78539816339744831 * 2, {-1. / 600, -1. / 600}, 0},
+        {"f32", "atan2(x[0:1], 3e22)", 1e20, 0.78539816339744831 * 2, {1. / 600e20, 1. / 600e20}, 0},
     };
     static double x[N][2], dx[N][2];
     int32_t compared = 0;
@@ -365,7 +368,7 @@ static void squares_may_be_larger_than_the_dtype(void **state) {
             !is_near(dx[1][1], rows[i].second, tolerance))
             fail_msg("%s of %s: the gradients are %g, %g, %g", rows[i].text, rows[i].dtype, dx[0][0], dx[0][1], dx[1][1]);
     }
-    assert_int_equal(compared, 13);
+    assert_int_equal(compared, 16);
 }
 
 /* f16 has numbers up to 65504, and bf16 no odd numbers above 256. */

@@ -82,8 +82,9 @@ static void gradient_power(mst_gradients *gradients, muster_expr *node, muster_e
 }
 GRADIENT_BINARY(remainder, dy, G(negative, G(multiply, dy, G(floor_divide, X, Y))))
 GRADIENT_BINARY(fmod, dy, G(negative, G(multiply, dy, G(trunc, G(divide, X, Y)))))
-GRADIENT_BINARY(atan2, G(multiply, dy, G(divide, Y, G(add, G(square, X), G(square, Y)))),
-                G(negative, G(multiply, dy, G(divide, X, G(add, G(square, X), G(square, Y))))))
+/* Divided by the distance twice: its square may be larger than the dtype. */
+GRADIENT_BINARY(atan2, G(multiply, dy, G(divide, G(divide, Y, G(hypot, X, Y)), G(hypot, X, Y))),
+                G(negative, G(multiply, dy, G(divide, G(divide, X, G(hypot, X, Y)), G(hypot, X, Y)))))
 GRADIENT_BINARY(hypot, G(multiply, dy, G(divide, X, node)), G(multiply, dy, G(divide, Y, node)))
 
 #define gradient_floor_divide mst_gradient_zero

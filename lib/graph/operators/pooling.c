@@ -157,7 +157,7 @@ SUMS_GRADIENT(sum_pool_gradient, "the gradient of sum_pool");
 /* Squares are computed in a wider dtype, whose range holds them; f64 has none. */
 static muster_expr *expand_l2_pool(mst_draft *draft) {
     if (mst_infer_pooling(draft) != MUSTER_OK) return draft->graph->error;
-    const muster_dtype dtype = X->type.dtype, wide = dtype == MUSTER_F32 ? MUSTER_F64 : mst_dtype_compute(dtype);
+    const muster_dtype dtype = X->type.dtype, wide = dtype == MUSTER_F16 ? MUSTER_F32 : MUSTER_F64;
     muster_expr *squares = E(square, mst_cast_to(X, wide));
     muster_expr *sum = mst_apply(draft->graph, MST_OPERATOR_sum_pool, &squares, 1, (mst_graph_value[]){FIVE(draft->values), MST_NO_VALUE});
     return mst_node_is_error(sum) ? sum : mst_cast_to(mst_root(draft, sum), dtype);
