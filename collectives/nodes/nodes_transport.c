@@ -43,15 +43,20 @@ muster_status mst_nodes_open_buffers(mst_nodes_state *state) {
 
 /* ---- the state ---- */
 
-static void state_free(mst_nodes_state *state) {
-    mst_nodes_memory *const memories[] = {&state->records,        &state->gathered, &state->requests, &state->pointers,
-                                          &state->momenta,        &state->offers,   &state->counts,   &state->gathered_counts,
-                                          &state->gathered_lanes, &state->lengths,  &state->weights};
+/* Before the lane is given back: an arrival that still listens would take what is sent to the next
+ * communicator there. */
+static void state_close(mst_nodes_state *state) {
     mst_wire *wire = state->channel.wire;
     mst_nodes_returned_close(state);
     pthread_mutex_lock(&wire->lock);
     mst_arrival_close(&state->arrival);
     pthread_mutex_unlock(&wire->lock);
+}
+
+static void state_free(mst_nodes_state *state) {
+    mst_nodes_memory *const memories[] = {&state->records,        &state->gathered, &state->requests, &state->pointers,
+                                          &state->momenta,        &state->offers,   &state->counts,   &state->gathered_counts,
+                                          &state->gathered_lanes, &state->lengths,  &state->weights};
     if (state->block) mst_wire_memory_free(state->block, state->block_bytes, mst_nodes_in_flight(state));
     if (state->prepared) mst_schedule_free(&state->schedule);
     mst_slices_free(state->slices);
@@ -119,6 +124,7 @@ static void nodes_destroy(muster_communicator *communicator) {
     mst_nodes_lanes *lanes = mst_nodes_lanes_of(communicator);
     mst_nodes_state *state = mst_nodes_of(communicator);
     if (state->span->lane == MST_SPAN_WORLD_LANE) mst_pool_set_elsewhere(communicator->pool, NULL, NULL);
+    state_close(state);
     if (lanes && communicator->span) mst_nodes_leave_lanes(state, lanes);
     state_free(state);
 }
