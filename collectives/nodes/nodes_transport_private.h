@@ -41,11 +41,14 @@ typedef struct mst_nodes_memory {
 /* Of an area an exchange of two processes sends half, which is the largest chunk that fits into the
  * memory of a schedule: with 512 KiB a second chunk of a few KiB would follow each. On one host an
  * area stays in the cache. Among several hosts, whose links are slower than memory, it is larger:
- * at its end all wait for the slowest one. */
+ * at its end all wait for the slowest one. It has room for a cache line of each rank, however many
+ * there are. */
 enum { MST_NODES_BUFFERS = 3, MST_NODES_AREA_BYTES = 480 * 1024, MST_NODES_MOST_AREAS = 8, MST_NODES_PAYLOAD_BYTES = 4096 };
 static inline int64_t mst_nodes_area_bytes(const mst_rank_span *span) {
     const int32_t many = span->processes < MST_NODES_MOST_AREAS ? span->processes : MST_NODES_MOST_AREAS;
-    return MST_NODES_AREA_BYTES * (int64_t)(mst_nodes_one_host(span->nodes) || many < 3 ? 1 : many);
+    const int64_t bytes = MST_NODES_AREA_BYTES * (int64_t)(mst_nodes_one_host(span->nodes) || many < 3 ? 1 : many);
+    const int64_t least = MST_CACHE_LINE * (int64_t)span->size;
+    return bytes > least ? bytes : least;
 }
 typedef struct mst_nodes_buffer {
     char *from, *to; /* mst_nodes_area_bytes each */
