@@ -39,7 +39,7 @@ static muster_status arrive(join *j, muster_status status, const void *payload, 
                                .payload_bytes = bytes,
                                .signature = signature};
     const muster_status arrived = mst_rounds_arrive(nodes, &input, &j->wait);
-    if (arrived == MUSTER_TIMEOUT) return mst_rounds_give_up(nodes, arrived);
+    if (arrived == MUSTER_TIMEOUT || arrived == MUSTER_SYSTEM) return mst_rounds_give_up(nodes, arrived);
     MUSTER_TRY(arrived);
     if (!mst_arrival_matches(&nodes->rounds->arrival)) {
         nodes->rounds->closed = header->kind.most_at;

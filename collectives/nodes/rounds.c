@@ -123,7 +123,9 @@ static muster_status arrive_to_begin(mst_nodes *nodes, const mst_round *round, m
     mst_arrival_input input = input_of(round, MST_ROUND_BEGIN);
     input.number = mst_nodes_data_number(nodes);
     const muster_status status = mst_rounds_arrive(nodes, &input, wait);
-    if (status == MUSTER_TIMEOUT && !mst_control_is_poisoned(&rounds->control, MST_CONTROL_GIVEN_UP, rounds->epoch))
+    /* SYSTEM: MPI has failed here, or what has come is none of ours, which the others do not see */
+    if ((status == MUSTER_TIMEOUT || status == MUSTER_SYSTEM) &&
+        !mst_control_is_poisoned(&rounds->control, MST_CONTROL_GIVEN_UP, rounds->epoch))
         return mst_rounds_give_up(nodes, status);
     if (status == MUSTER_BAD_STATE) return mst_close_told(nodes, round->where);
     MUSTER_TRY(status);

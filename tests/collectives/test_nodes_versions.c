@@ -1,5 +1,6 @@
 /* A process of a launch that runs another version of Muster, with other headers of its messages:
- * every process refuses to open, whether it has met such a message itself or not. */
+ * every process refuses to open, whether it has met such a message itself or not. So does every
+ * process refuse a call in which one of them receives a message with a header of another kind. */
 #include "collectives_nodes.h"
 
 #include <stddef.h>
@@ -20,7 +21,8 @@ typedef struct sender {
     char messages[SENDS][MESSAGE];
 } sender;
 static sender senders[NODES_MOST];
-static int32_t odd; /* the process with the other version */
+static int32_t odd;             /* the process with the other version */
+static _Atomic int32_t only_to; /* the process that alone receives what is changed; -1: all others do; -2: none does */
 static _Atomic int32_t changed;
 
 static void change(char *message, int64_t bytes, size_t at, uint32_t magic) {
@@ -35,11 +37,13 @@ static void change(char *message, int64_t bytes, size_t at, uint32_t magic) {
 
 /* Between the two versions neither knows the headers of the other. */
 static const void *translated(sender *own, const void *from, int64_t bytes, int32_t to) {
-    if ((own->wire->process == odd) == (to == odd)) return from;
+    const int32_t only = atomic_load(&only_to);
+    if ((own->wire->process == odd) == (to == odd) || only == -2) return from;
+    if (only >= 0 && (own->wire->process != odd || to != only)) return from;
     assert_true(own->count < SENDS && bytes <= MESSAGE);
     char *message = memcpy(own->messages[own->count++], from, (size_t)bytes);
     change(message, bytes, MAGIC_AT, MST_ARRIVAL_MAGIC);
-    change(message, bytes, CONTROL_MAGIC_AT, MST_CONTROL_MAGIC);
+    if (only < 0) change(message, bytes, CONTROL_MAGIC_AT, MST_CONTROL_MAGIC);
     return message;
 }
 
@@ -75,6 +79,7 @@ static void never(nodes_test *test, mst_nodes *nodes, int32_t process) { nodes_n
 static void refused_by_all(int32_t processes) {
     nodes_test test = {.launch_options = {.processes = processes}, .on_lost = MST_LOST_ERROR, .body = never, .open = open_translated};
     atomic_store(&changed, 0);
+    atomic_store(&only_to, -1);
     nodes_run(&test);
     assert_true(atomic_load(&changed) > 0);
     for (int32_t p = 0; p < processes; p++) {
@@ -95,7 +100,41 @@ static void test_all_refuse(void **state) {
     assert_int_equal(launches, 2 + 3 + 4 + 5);
 }
 
+/* From the second call on, process 1 sends process 0 arrivals that are none. */
+static void call_twice(nodes_test *test, mst_nodes *nodes, int32_t process) {
+    nodes_call(test, nodes, "the first", MUSTER_OK);
+    pthread_barrier_wait(&test->barrier);
+    if (process == 0) atomic_store(&only_to, 0);
+    pthread_barrier_wait(&test->barrier);
+    nodes_call(test, nodes, "the second", MUSTER_OK);
+}
+
+/* The process that has received such a message returns; the others, which have not seen it, return
+ * too, and not at their deadlines, of which they have none. */
+static void test_all_learn_of_it(void **state) {
+    (void)state;
+    int32_t launches = 0;
+    for (int32_t processes = 2; processes <= NODES_MOST; processes++, launches++) {
+        nodes_test test = {
+            .launch_options = {.processes = processes}, .on_lost = MST_LOST_ERROR, .body = call_twice, .open = open_translated};
+        odd = 1;
+        atomic_store(&changed, 0);
+        atomic_store(&only_to, -2);
+        nodes_run(&test);
+        assert_true(atomic_load(&changed) > 0);
+        nodes_expect(&test, 0, processes - 1, 0, MUSTER_OK, "");
+        for (int32_t p = 0; p < processes; p++) {
+            const int32_t last = test.notes[p] - 1; /* one that has begun the call learns of it at its end */
+            if (last < 2 || (p == 0 && last > 2) || test.status[p][last] != MUSTER_SYSTEM ||
+                !strstr(test.message[p][last], "that are no header of this version"))
+                fail_msg("process %d of %d: %d notes, %s: %s", (int)p, (int)processes, (int)test.notes[p],
+                         muster_status_name(test.status[p][last]), test.message[p][last]);
+        }
+    }
+    assert_int_equal(launches, 4);
+}
+
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_all_refuse)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_all_refuse), cmocka_unit_test(test_all_learn_of_it)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
