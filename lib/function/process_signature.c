@@ -24,7 +24,7 @@ static uint64_t add_tensor(uint64_t hash, const muster_tensor *tensor, bool by_r
     return hash;
 }
 
-static bool input_by_rows(const mst_port *port) { return port->ways != MUSTER_SOURCE_ALL && port->mode != MUSTER_BROADCAST; }
+bool mst_processes_input_by_rows(const mst_port *port) { return port->ways != MUSTER_SOURCE_ALL && port->mode != MUSTER_BROADCAST; }
 static bool output_by_rows(const mst_port *port) { return port->ways != MUSTER_TARGET_ALL && port->mode == MUSTER_GATHER; }
 
 /* Each process may have a batch of its own where it has rows of its own. */
@@ -79,7 +79,7 @@ uint64_t mst_processes_signature(const muster_function *function, const mst_argu
     hash = add_description(hash, function);
     for (int64_t i = 0; i < function->input_count; i++) {
         const mst_port *port = &function->inputs[i];
-        hash = add_tensor(hash, &arguments->inputs[i], input_by_rows(port));
+        hash = add_tensor(hash, &arguments->inputs[i], mst_processes_input_by_rows(port));
         if (port->ways == MUSTER_SOURCE_ALL && checks) hash = add_contents(hash, arguments->inputs[i]);
     }
     for (int64_t i = 0; i < function->output_count; i++) {
@@ -115,7 +115,7 @@ static void add_port_details(mst_round_details *details, const muster_function *
     char label[MST_DETAIL_LABEL];
     for (int64_t i = 0; i < function->input_count; i++) {
         const mst_port *port = &function->inputs[i];
-        add_tensor_detail(details, port_label(label, "input", port), &arguments->inputs[i], input_by_rows(port));
+        add_tensor_detail(details, port_label(label, "input", port), &arguments->inputs[i], mst_processes_input_by_rows(port));
         if (port->ways == MUSTER_SOURCE_ALL && checks)
             mst_round_hash_detail(details, port_label(label, "the values of input", port),
                                   add_contents(MST_HASH_START, arguments->inputs[i]));

@@ -79,7 +79,8 @@ static const char *mode_text(const mst_port *port, bool output) {
                                                                                                                     : "";
 }
 
-/* "function 'train' (x 64x784, y 64 -> loss avg)", as far as there is room */
+/* "function 'train' (x 64x784, y 64 -> loss avg)", as far as there is room. "x [rows]x784" where
+ * the processes may pass different numbers of rows: calls that go together have the same text. */
 static void describe(const muster_function *function, const mst_arguments *arguments, bool planned, char text[MST_ROUND_TEXT]) {
     const int64_t inputs = function->input_count, ports = planned ? inputs + function->output_count : 0;
     size_t at = name_function(function, arguments->single, 60, text);
@@ -89,8 +90,11 @@ static void describe(const muster_function *function, const mst_arguments *argum
         const muster_tensor *tensor = output ? NULL : &arguments->inputs[i];
         at = append(text, at, i == 0 ? " (" : i == inputs ? " " : ", ", MST_ROUND_TEXT);
         at = append(text, append(text, at, i == inputs ? "-> " : "", MST_ROUND_TEXT), port->name, 20);
+        const bool by_rows = !output && mst_processes_input_by_rows(port);
         for (int32_t d = 0; tensor && d < tensor->ndim && at + 30 < MST_ROUND_TEXT; d++)
-            at += (size_t)snprintf(text + at, MST_ROUND_TEXT - at, "%s%lld", d ? "x" : " ", (long long)tensor->shape[d]);
+            at += (size_t)(d == 0 && by_rows
+                               ? snprintf(text + at, MST_ROUND_TEXT - at, " [rows]")
+                               : snprintf(text + at, MST_ROUND_TEXT - at, "%s%lld", d ? "x" : " ", (long long)tensor->shape[d]));
         at = append(text, at, mode_text(port, output), MST_ROUND_TEXT);
         if (i + 1 == ports || at + 60 >= MST_ROUND_TEXT) at = append(text, at, ")", 1);
     }

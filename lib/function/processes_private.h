@@ -60,7 +60,9 @@ muster_status mst_processes_prepare(muster_function *function, const mst_argumen
 /* process_rows.c. Must the processes tell each other how many rows they have? */
 bool mst_processes_are_counted(const muster_function *function);
 
-/* process_signature.c: what a call passes, in one number. planned: the plan of the call has been
+/* process_signature.c. May the processes pass different numbers of rows? */
+bool mst_processes_input_by_rows(const mst_port *port);
+/* What a call passes, in one number. planned: the plan of the call has been
  * made. */
 uint64_t mst_processes_signature(const muster_function *function, const mst_arguments *arguments, bool planned);
 /* The same, argument by argument; context: mst_processes_passed. */

@@ -28,6 +28,7 @@ typedef enum argument {
     UPDATE,
     OTHER_ROWS,
     OWN_BATCH,
+    OWN_SLICES,
     ARGUMENTS
 } argument;
 
@@ -48,6 +49,7 @@ static const struct {
     /* beside what may differ: rows of a list, without MUSTER_CHECK; batches of own rows */
     [OTHER_ROWS] = {"the inputs, outputs and variables of the function", NULL, NULL},
     [OWN_BATCH] = {"the inputs, outputs and variables of the function", NULL, NULL},
+    [OWN_SLICES] = {"options.slices", "1", "2"}, /* beside other numbers of rows */
 };
 
 static _Atomic int checked;
@@ -63,7 +65,7 @@ static muster_status describe(muster_runtime *runtime, const char *name, argumen
     char output[8];
     MUSTER_TRY(muster_function_create(runtime, name, fill, NULL, f));
     MUSTER_TRY(muster_function_input(*f, "x", odd && a == DTYPE ? MUSTER_F64 : MUSTER_F32, 2, MUSTER_SCATTER));
-    if (a == OWN_BATCH) MUSTER_TRY(muster_function_set_source(*f, "x", MUSTER_SOURCE_OWN));
+    if (a == OWN_BATCH || a == OWN_SLICES) MUSTER_TRY(muster_function_set_source(*f, "x", MUSTER_SOURCE_OWN));
     for (int32_t i = 0; i < OUTPUTS; i++) {
         snprintf(output, sizeof output, "o%d", (int)i);
         MUSTER_TRY(muster_function_output(*f, output, MUSTER_F32, 1, MUSTER_SUM));
@@ -85,14 +87,15 @@ static muster_status call(muster_function *f, argument given, bool odd) {
         out[i] = muster_tensor_make(MUSTER_F32, values[i], 1, &size);
     }
     if (a == NOT_WANTED) out[0] = (muster_tensor){0};
-    if (a == SLICES) options.slices = 2;
+    if (a == SLICES || a == OWN_SLICES) options.slices = 2;
     if (a == BATCH || a == OWN_BATCH) options.batch = (muster_selection){.kind = MUSTER_SELECT_COUNT, .stop = 4};
     if (a == RANGE) options.batch = (muster_selection){.kind = MUSTER_SELECT_RANGE, .start = 1, .stop = 5};
     if (a == LIST) options.batch = (muster_selection){.kind = MUSTER_SELECT_LIST, .indices = rows, .index_count = 4};
     if (given == OTHER_ROWS)
         options.batch = (muster_selection){.kind = MUSTER_SELECT_LIST, .indices = odd ? other_rows : rows, .index_count = 4};
     if (a == REPLICA_BATCH) options.replica_batch = &count, options.replica_batch_count = 1;
-    const muster_tensor in = muster_tensor_make(a == DTYPE ? MUSTER_F64 : MUSTER_F32, (void *)(uintptr_t)x, 2, (int64_t[]){ROWS, 2});
+    const muster_tensor in = muster_tensor_make(a == DTYPE ? MUSTER_F64 : MUSTER_F32, (void *)(uintptr_t)x, 2,
+                                                (int64_t[]){a == OWN_SLICES ? ROWS - 2 : ROWS, 2});
     MUSTER_TRY(muster_function_call(f, &in, 1, out, OUTPUTS, &options));
     return values[LAST][0] == PROCESSES ? MUSTER_OK : muster_fail(MUSTER_USER, "another sum");
 }
@@ -108,7 +111,8 @@ static void expect(launch_process *p, argument a) {
                        "muster_function_call: %s: expected the same as in process 0 (host host0), received others in process 1 (host "
                        "host0), call ",
                        sentences[a].label);
-    if (strncmp(muster_last_error(), sentence, (size_t)written) != 0 || !strstr(muster_last_error(), ", function 'many' (x 6x2"))
+    const char *call_text = a == OWN_BATCH || a == OWN_SLICES ? ", function 'many' (x [rows]x2" : ", function 'many' (x 6x2";
+    if (strncmp(muster_last_error(), sentence, (size_t)written) != 0 || !strstr(muster_last_error(), call_text))
         launch_fail(p, "%d: expected \"%s...\", received \"%s\"", (int)a, sentence, muster_last_error());
 }
 
@@ -141,7 +145,7 @@ static void test_the_argument_that_differs_is_named(void **state) {
         launch_run(&(wire_launch_options){.processes = PROCESSES}, pass_another, &a);
         assert_int_equal(checked, PROCESSES);
     }
-    assert_int_equal(cases, 13);
+    assert_int_equal(cases, 14);
 }
 
 int main(void) {
