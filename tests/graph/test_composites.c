@@ -4,6 +4,7 @@
 #include "base_machine.h"
 #include "graph_fixture.h"
 #include "graph_private.h"
+#include "muster/expr.h"
 
 #include <math.h>
 #include <string.h>
@@ -80,6 +81,14 @@ static void wrong_arguments_are_refused(void **state) {
         {"batch_norm_variance(x, m[0], m[0], ddof=-1)", MUSTER_OUT_OF_RANGE,
          "muster_expr_batch_norm_variance: ddof: expected a number from 0 on, received -1"},
         {"hinge(n, j)", MUSTER_DTYPE_MISMATCH, "muster_expr_hinge: target \"j\": expected f32"},
+        {"mean_squared_error(x, m[0:2])", MUSTER_SHAPE_MISMATCH,
+         "muster_expr_mean_squared_error: target: expected a shape that broadcasts"},
+        {"mean_squared_error(x, m[0], axis=2)", MUSTER_OUT_OF_RANGE, "muster_expr_mean_squared_error: axis: expected an axis of (rows, 3)"},
+        {"mean_squared_error(x, m[0], axis=-3)", MUSTER_OUT_OF_RANGE,
+         "muster_expr_mean_squared_error: axis: expected an axis of (rows, 3)"},
+        {"huber(m, n)", MUSTER_SHAPE_MISMATCH, "muster_expr_huber: target \"n\": expected a shape that broadcasts"},
+        {"hinge(m, n)", MUSTER_SHAPE_MISMATCH, "muster_expr_hinge: target \"n\": expected a shape that broadcasts"},
+        {"sigmoid_cross_entropy(m, n)", MUSTER_SHAPE_MISMATCH, "muster_expr_sigmoid_cross_entropy: target \"n\": expected a shape that"},
         {"cross_entropy(n, j)", MUSTER_SHAPE_MISMATCH, "muster_expr_cross_entropy: labels \"j\": expected one label for each row of"},
         {"cross_entropy(x, x)", MUSTER_UNSUPPORTED, "muster_expr_cross_entropy: labels \"x\": expected u8, i32 or i64, received f32"},
         {"norm(n, 0)", MUSTER_INVALID_ARGUMENT, "muster_expr_norm: ord: expected a number other than 0, received 0"},
@@ -138,7 +147,7 @@ static void wrong_arguments_are_refused(void **state) {
             fail_msg("%s: %s", rows[i].text, made ? "it is not refused" : muster_last_error());
         assert_ok(muster_graph_destroy(graph));
     }
-    assert_int_equal(refused, 71);
+    assert_int_equal(refused, 77);
 }
 
 /* ---- sizes that only a call knows ---- */
@@ -203,6 +212,24 @@ static void rows_of_the_call_are_followed(void **state) {
     assert_int_equal(compared, 24);
 }
 
+/* A label to ignore is compared as a number of f64, which holds integers up to 2^53. */
+static void a_label_to_ignore_is_exact(void **state) {
+    static const int64_t exact = INT64_C(1) << 53;
+    const struct {
+        int64_t ignore;
+        bool fits;
+    } rows[] = {{exact, true}, {-exact, true}, {exact + 1, false}, {-exact - 1, false}, {INT64_MAX, false}};
+    muster_graph *graph = open_graph(*state);
+    muster_expr *x = muster_expr_parse(graph, "x"), *i = muster_expr_parse(graph, "i");
+    for (size_t k = 0; k < sizeof rows / sizeof *rows; k++) {
+        const muster_expr *made = muster_expr_cross_entropy(x, i, rows[k].ignore);
+        assert_true((muster_expr_ndim(made) == 1) == rows[k].fits);
+        if (!rows[k].fits && !strstr(muster_last_error(), "muster_expr_cross_entropy: ignore: expected a number from -2^53 to 2^53"))
+            fail_msg("%s", muster_last_error());
+    }
+    assert_ok(muster_graph_destroy(graph));
+}
+
 /* An index of another row, or of none, is refused, and reads nothing. The message names what the
  * program wrote, the index as the program passed it, and its place. */
 static void wrong_indices_end_the_call(void **state) {
@@ -242,6 +269,15 @@ static void wrong_indices_end_the_call(void **state) {
     const float sum = run_text(*state, "cross_entropy(x, i, ignore=-100)", ROWS, x, ignored, &status, message);
     assert_ok(status);
     assert_true(fabs((double)sum - 3 * log(3)) < 1e-5);
+    /* also one that the dtype of the labels does not hold */
+    static const int64_t labels[ROWS] = {0, 2, 1, 2};
+    static const char *const narrow[] = {"cross_entropy(x, cast(i, u8), ignore=-100)", "cross_entropy(x, cast(i, u8), ignore=256)",
+                                         "cross_entropy(x, cast(i, i32), ignore=-2147483649)",
+                                         "negative_log_likelihood(log_softmax(x, axis=-1), cast(i, u8), ignore=-1)"};
+    for (size_t t = 0; t < sizeof narrow / sizeof *narrow; t++) {
+        const float all = run_text(*state, narrow[t], ROWS, x, labels, &status, message);
+        if (status != MUSTER_OK || !(fabs((double)all - 4 * log(3)) < 1e-5)) fail_msg("%s: %g, %s", narrow[t], (double)all, message);
+    }
 }
 
 /* ---- gradients where parts of an operation have none ---- */
@@ -348,6 +384,8 @@ static void squares_may_be_larger_than_the_dtype(void **state) {
         {"f32", "norm(x, 2, axis=0)", 1e20, 3300e20, {0.1, 1}, 0},
         {"f32", "norm(x[:, 0:1])", 1e20, 3000e20, {0.1, 0}, 0},
         {"f32", "norm(x[:, 0:1], keepdims=True)", 1e20, 3000e20, {0.1, 0}, 0},
+        {"f16", "huber(x[0:1], 0, 400)", 1, 90000, {300, 300}, 0},
+        {"f32", "huber(x[0:1], 0, 1e38)", 7e16, 2.1e19 * 2.1e19, {2.1e19, 2.1e19}, 0},
         {"f16", "atan2(x[0:1], 300)", 1, 0.78539816339744831 * 2, {1. / 600, 1. / 600}, 0},
         {"f16", "atan2(300, x[0:1])", 1, 0.78539816339744831 * 2, {-1. / 600, -1. / 600}, 0},
         {"f32", "atan2(x[0:1], 3e22)", 1e20, 0.78539816339744831 * 2, {1. / 600e20, 1. / 600e20}, 0},
@@ -368,7 +406,7 @@ static void squares_may_be_larger_than_the_dtype(void **state) {
             !is_near(dx[1][1], rows[i].second, tolerance))
             fail_msg("%s of %s: the gradients are %g, %g, %g", rows[i].text, rows[i].dtype, dx[0][0], dx[0][1], dx[1][1]);
     }
-    assert_int_equal(compared, 16);
+    assert_int_equal(compared, 18);
 }
 
 /* f16 has numbers up to 65504, and bf16 no odd numbers above 256. */
@@ -399,6 +437,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(wrong_arguments_are_refused),
                                        cmocka_unit_test(rows_of_the_call_are_followed),
                                        cmocka_unit_test(wrong_indices_end_the_call),
+                                       cmocka_unit_test(a_label_to_ignore_is_exact),
                                        cmocka_unit_test(gradients_at_kinks_are_finite),
                                        cmocka_unit_test(squares_may_be_larger_than_the_dtype),
                                        cmocka_unit_test(averages_of_more_elements_than_the_dtype_counts_have_gradients)};

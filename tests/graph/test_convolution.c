@@ -155,6 +155,7 @@ static void gradients_of_both_orders_are_those_of_differences(void **state) {
         {"convolution(x, w, b, stride=[2, 1], padding=[1, 0, 0, 2])", {2, 2, 4, 3}, {3, 2, 3, 2}, 4},
         {"convolution(x, w, b, groups=2, dilation=2, padding=1)", {1, 4, 5}, {4, 2, 2}, 3},
         {"convolution_transpose(x, w, stride=2, output_padding=1)", {1, 2, 3}, {2, 2, 2}, 3},
+        {"convolution_transpose(x, w, dilation=3, padding=1, output_padding=2)", {1, 2, 3}, {2, 2, 2}, 3},
         {"convolution(x, w)", {1, 1, 2, 3, 2}, {2, 1, 2, 2, 1}, 5},
     };
     int32_t checked = 0;
@@ -176,7 +177,97 @@ static void gradients_of_both_orders_are_those_of_differences(void **state) {
             if (muster_gradient_check(loss, both, 2, &options, NULL) != MUSTER_OK) fail_msg("%s: %s", cases[i].text, muster_last_error());
             assert_ok(muster_graph_destroy(graph));
         }
-    assert_int_equal(checked, 8);
+    assert_int_equal(checked, 10);
+}
+
+/* ---- transposed ---- */
+
+/* y[q], the sum of x[p] w[k] over p stride + k dilation - before = q, by plain loops. */
+static double transposed_at(const int64_t c[7], const double *x, const double *w, int64_t q) {
+    const int64_t n = c[0], size = c[1], stride = c[2], dilation = c[3], before = c[4];
+    double sum = 0;
+    for (int64_t p = 0; p < n; p++)
+        for (int64_t k = 0; k < size; k++)
+            if (p * stride + k * dilation - before == q) sum += x[p] * w[k];
+    return sum;
+}
+
+/* false: PyTorch would refuse it, too. */
+static bool transposed_compare(muster_runtime *runtime, const int64_t c[7]) {
+    const int64_t extent = (c[0] - 1) * c[2] - c[4] - c[5] + c[3] * (c[1] - 1) + 1 + c[6];
+    if ((c[6] >= c[2] && c[6] >= c[3]) || extent - c[6] < 1) return false;
+    static double x[4] = {1, 2, 3, 4}, w[3] = {1, 10, 100}, y[32];
+    char text[128];
+    muster_graph *graph;
+    muster_function *function;
+    assert_ok(muster_graph_create(runtime, "transposed", &graph));
+    (void)muster_graph_input(graph, "x", MUSTER_F64, MUSTER_SHAPE(1, 1, c[0]), MUSTER_BROADCAST);
+    (void)muster_graph_input(graph, "w", MUSTER_F64, MUSTER_SHAPE(1, 1, c[1]), MUSTER_BROADCAST);
+    snprintf(text, sizeof text, "convolution_transpose(x, w, stride=%d, dilation=%d, padding=[%d, %d], output_padding=%d)", (int)c[2],
+             (int)c[3], (int)c[4], (int)c[5], (int)c[6]);
+    assert_ok(muster_graph_output(graph, "y", muster_expr_parse(graph, text), MUSTER_AUTO));
+    assert_ok(muster_graph_compile(graph, NULL, &function));
+    assert_ok(muster_graph_destroy(graph));
+    const muster_tensor in[] = {muster_f64(x, 1, 1, c[0]), muster_f64(w, 1, 1, c[1])}, out = muster_f64(y, 1, 1, extent);
+    assert_ok(muster_function_call(function, in, 2, &out, 1, NULL));
+    assert_ok(muster_function_destroy(function));
+    for (int64_t q = 0; q < extent; q++)
+        if (y[q] != transposed_at(c, x, w, q))
+            fail_msg("%s of %d: element %d is %g, expected %g", text, (int)c[0], (int)q, y[q], transposed_at(c, x, w, q));
+    return true;
+}
+
+/* Elements behind, as far as windows reach them and farther, with padding that hides some. */
+static void elements_behind_are_those_of_the_windows(void **state) {
+    int32_t compared = 0, at = 0;
+    for (int64_t n = 1; n <= 3; n++)
+        for (int64_t size = 1; size <= 3; size++)
+            for (int64_t stride = 1; stride <= 3; stride++)
+                for (int64_t dilation = 1; dilation <= 3; dilation++)
+                    for (int64_t padding = 0; padding < 9; padding++)
+                        for (int64_t behind = 0; behind < 3; behind++)
+                            if (!on_gpus() || at++ % 31 == 0)
+                                compared += transposed_compare(
+                                    *state, (const int64_t[]){n, size, stride, dilation, padding / 3, padding % 3, behind});
+    if (!on_gpus()) assert_int_equal(compared, 1429);
+}
+
+/* ---- without elements ---- */
+
+/* On several devices the gradients of an extent or of channels without elements are empty, or 0. */
+static void gradients_without_elements_are_zero(void **state) {
+    static const int64_t shapes[][2] = {{3, 0}, {0, 4}};
+    int32_t compared = 0;
+    (void)state;
+    for (int32_t s = 0; s < 2; s++)
+        for (int32_t n = 1; n <= 3; n++, compared++) {
+            const int64_t channels = shapes[s][0], extent = shapes[s][1];
+            char devices[16];
+            muster_graph *graph;
+            muster_function *function;
+            double loss = 7, dw[4 * 3 * 3], x[1], w[4 * 3 * 3], dx[1] = {7};
+            for (int32_t i = 0; i < 36; i++) dw[i] = 7, w[i] = i;
+            snprintf(devices, sizeof devices, "host:%d", (int)n);
+            muster_runtime *runtime = graph_runtime(devices);
+            assert_ok(muster_graph_create(runtime, "empty", &graph));
+            muster_expr *in[] = {muster_graph_input(graph, "x", MUSTER_F64, MUSTER_SHAPE(MUSTER_ROWS, channels, extent), MUSTER_SCATTER),
+                                 muster_graph_input(graph, "w", MUSTER_F64, MUSTER_SHAPE(4, channels, 3), MUSTER_BROADCAST)};
+            muster_expr *d[2], *sum = muster_expr_parse(graph, "sum(sin(convolution(x, w, padding=1)))");
+            assert_ok(muster_gradient(sum, in, 2, d));
+            assert_ok(muster_graph_output(graph, "loss", sum, MUSTER_AUTO));
+            assert_ok(muster_graph_output(graph, "dx", d[0], MUSTER_AUTO));
+            assert_ok(muster_graph_output(graph, "dw", d[1], MUSTER_AUTO));
+            assert_ok(muster_graph_compile(graph, NULL, &function));
+            assert_ok(muster_graph_destroy(graph));
+            const muster_tensor given[] = {muster_f64(x, 5, channels, extent), muster_f64(w, 4, channels, 3)};
+            const muster_tensor out[] = {muster_f64(&loss), muster_f64(dx, 5, channels, extent), muster_f64(dw, 4, channels, 3)};
+            assert_ok(muster_function_call(function, given, 2, out, 3, NULL));
+            assert_true(loss == 0 && dx[0] == 7);
+            for (int32_t i = 0; i < 4 * channels * 3; i++) assert_true(dw[i] == 0);
+            assert_ok(muster_function_destroy(function));
+            assert_ok(muster_runtime_close(runtime));
+        }
+    assert_int_equal(compared, 6);
 }
 
 /* ---- shapes ---- */
@@ -309,6 +400,8 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(results_and_gradients_are_those_of_pytorch),
         cmocka_unit_test(gradients_of_both_orders_are_those_of_differences),
+        cmocka_unit_test(elements_behind_are_those_of_the_windows),
+        cmocka_unit_test(gradients_without_elements_are_zero),
         cmocka_unit_test(shapes_are_those_of_the_window),
         cmocka_unit_test(attributes_that_say_the_same_make_one_node),
         cmocka_unit_test(wrong_programs_get_messages),

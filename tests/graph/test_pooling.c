@@ -242,7 +242,8 @@ static void wrong_programs_get_messages(void **state) {
         {"average_pool(e, 2, padding=1)", "muster_expr_average_pool: padding: expected an element of x \"e\" (1, 1, 0) f32 in each window"},
         {"max_pool(t, 2)",
          "muster_expr_max_pool: x \"t\": expected a known extent in axis 2, unless stride is 1 and padding leaves it as it is, received"},
-        {"max_pool(t, 3, stride=1, dilation=2, padding=2)", "muster_expr_max_pool: x \"t\": expected a known extent in axis 2"},
+        {"max_pool(t, 3, stride=1, dilation=2, padding=2)",
+         "muster_expr_max_pool: x \"t\": expected a known extent in axis 2, where dilation is not 1, received"},
         {"global_max_pool(s)", "muster_expr_global_max_pool: x \"s\": expected images, channels and 1 extent or more, received (3, 4)"},
         {"global_average_pool(n)", "muster_expr_global_average_pool: x \"n\": expected f16, bf16, f32 or f64, received i32"},
     };

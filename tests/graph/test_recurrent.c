@@ -285,6 +285,7 @@ static void layers_without_rows_steps_or_states_are_computed(void **state) {
             muster_function *function;
             for (int32_t e = 0; e < 16; e++) h0[e] = e + 1;
             memset(hn, 0, sizeof hn);
+            memset(dh0, 0, sizeof dh0);
             assert_ok(muster_graph_create(*state, "empty", &graph));
             (void)muster_graph_input(graph, "x", MUSTER_F64, MUSTER_SHAPE(n, t, 2), MUSTER_BROADCAST);
             (void)muster_graph_input(graph, "w", MUSTER_F64, MUSTER_SHAPE(g * h, 2), MUSTER_BROADCAST);

@@ -106,6 +106,8 @@ static void try_result(const mst_distributing *d, const muster_expr *node, mst_d
 /* Rows first: of equal costs the first is taken. */
 static void choose(const mst_distributing *d, const muster_expr *node, choice *best) {
     static const int32_t reductions[] = {MUSTER_SUM, MUSTER_MAX, MUSTER_MIN, MUSTER_PROD};
+    best->result = MST_DISTRIBUTED_SAME; /* whatever the costs are */
+    for (int32_t i = 0; i < node->input_count; i++) best->operands[i] = MST_DISTRIBUTED_SAME;
     for (int32_t rows = 1; rows >= 0; rows--)
         for (int32_t a = 0; a < node->type.ndim; a++)
             if (mst_axis_has_rows(d->graph, &node->type, a) == (rows == 1) && node->type.dims[a] != MST_DIM_ONE && (rows || !d->rows_only))

@@ -145,7 +145,8 @@ static double operations_convolution(const muster_expr *node, const int64_t *siz
 }
 static double operations_data(const muster_expr *node, const int64_t *sizes) {
     const muster_expr *dy = node->inputs[0], *w = node->inputs[1];
-    return 2 * elements_behind(dy, 1, sizes) * elements_behind(w, 1, sizes) / elements_behind(node, 1, sizes);
+    const double elements = elements_behind(node, 1, sizes);
+    return elements > 0 ? 2 * elements_behind(dy, 1, sizes) * elements_behind(w, 1, sizes) / elements : 0;
 }
 static double operations_weights(const muster_expr *node, const int64_t *sizes) {
     const muster_expr *dy = node->inputs[1];

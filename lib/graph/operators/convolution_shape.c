@@ -115,11 +115,13 @@ muster_status mst_infer_convolution(mst_draft *draft) {
 
 /* ---- transposed ---- */
 
-/* x has the places of the convolution whose gradient it is. */
+/* x has the places of the convolution whose gradient it is, and y the extents of its data. More
+ * than stride - 1 elements behind are reached by windows as far as padding has hidden them there:
+ * so there is less padding behind. What is left of them, extra, no window reaches. */
 muster_status mst_draft_transposed(mst_draft *draft, const mst_convolution *c, mst_type *y, int64_t extra[MST_WINDOW_AXES]) {
     const mst_window *w = &c->window;
     const mst_type *x = &draft->inputs[0]->type;
-    int64_t added[MST_WINDOW_AXES], size = 0, span;
+    int64_t added[MST_WINDOW_AXES], padding[2 * MST_WINDOW_AXES], size = 0, span;
     MUSTER_TRY(mst_draft_window_list(draft, OUTPUT_PADDING, w->axes, false, 0, 0, added));
     for (int32_t d = 0; d < w->axes; d++) {
         const int64_t places = mst_dim_constant(draft->graph, x->dims[FIRST + d]);
@@ -127,6 +129,10 @@ muster_status mst_draft_transposed(mst_draft *draft, const mst_convolution *c, m
             return mst_draft_refuse(draft, MUSTER_OUT_OF_RANGE, -1, "output_padding: expected less than stride or dilation, received %lld",
                                     (long long)added[d]);
         extra[d] = added[d] < w->stride[d] ? 0 : added[d] - (w->stride[d] - 1);
+        const int64_t shown = extra[d] < w->after[d] ? extra[d] : w->after[d];
+        extra[d] -= shown;
+        padding[d] = w->before[d];
+        padding[w->axes + d] = w->after[d] - shown;
         if (mst_window_keeps_extent(w, d) && added[d] == 0) continue;
         if (places < 0) return mst_draft_window_unknown(draft, d);
         const bool overflows = __builtin_mul_overflow(places - 1, w->stride[d], &size) ||
@@ -138,5 +144,5 @@ muster_status mst_draft_transposed(mst_draft *draft, const mst_convolution *c, m
                                     (int)(FIRST + d), (long long)places);
         y->dims[FIRST + d] = mst_dim_number(draft->graph, size);
     }
-    return MUSTER_OK;
+    return mst_draft_window_keep(draft, PADDING, 2 * w->axes, 0, padding);
 }

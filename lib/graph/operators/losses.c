@@ -3,14 +3,32 @@
 
 /* ---- of two arrays of numbers ---- */
 
+/* *type: that of x and target broadcast together. */
+static bool numbers_broadcast(mst_draft *draft, mst_type *type) {
+    return mst_draft_unify(draft, 0, &type->dtype) == MUSTER_OK && mst_draft_broadcast(draft, type) == MUSTER_OK;
+}
+
 static bool numbers_agree(mst_draft *draft) {
-    muster_dtype dtype;
-    return mst_draft_unify(draft, 0, &dtype) == MUSTER_OK;
+    mst_type type;
+    return numbers_broadcast(draft, &type);
+}
+
+static bool axes_fit(mst_draft *draft, const mst_type *type) {
+    char expected[MST_NODE_TEXT];
+    for (int64_t i = 0; i < draft->values[0].count; i++) {
+        const int64_t axis = draft->values[0].list[i];
+        if (axis >= -type->ndim && axis < type->ndim) continue;
+        (void)mst_draft_refuse(draft, MUSTER_OUT_OF_RANGE, -1, "axis: expected an axis of %s, received %lld",
+                               mst_type_text(draft->graph, type, expected), (long long)axis);
+        return false;
+    }
+    return true;
 }
 
 /* A square may be more than a dtype of 16 bits holds, where the average is not. */
 static muster_expr *expand_squared_error(mst_draft *draft) {
-    if (!numbers_agree(draft)) return draft->graph->error;
+    mst_type type;
+    if (!numbers_broadcast(draft, &type) || !axes_fit(draft, &type)) return draft->graph->error;
     const muster_dtype dtype = X->type.dtype, compute = mst_dtype_compute(dtype);
     muster_expr *squares = E(square, E(subtract, mst_cast_to(X, compute), mst_cast_to(Y, compute)));
     return mst_cast_to(mst_apply(draft->graph, MST_OPERATOR_mean, &squares, 1, draft->values), dtype);
@@ -33,7 +51,8 @@ static muster_expr *expand_huber(mst_draft *draft) {
         return draft->graph->error;
     }
     muster_expr *difference = E(subtract, X, Y), *distance = E(absolute, difference);
-    muster_expr *inner = E(multiply, E(square, difference), NUMBER(0.5));
+    /* the square itself may be more than the dtype holds */
+    muster_expr *inner = E(multiply, E(multiply, difference, NUMBER(0.5)), difference);
     muster_expr *outer = E(multiply, E(subtract, distance, NUMBER(delta / 2)), NUMBER(delta));
     return E(where, E(less_equal, distance, NUMBER(delta)), inner, outer);
 }
@@ -83,10 +102,24 @@ static bool labels_fit(mst_draft *draft) {
     return false;
 }
 
+/* *may: can a label of the dtype be this one? It is compared as f64, which holds integers up to
+ * 2^53. */
+static bool label_may_be(mst_draft *draft, int64_t ignore, bool *may) {
+    const muster_dtype dtype = Y->type.dtype;
+    const int64_t exact = INT64_C(1) << 53;
+    *may = dtype == MUSTER_U8 ? ignore >= 0 && ignore <= UINT8_MAX : dtype == MUSTER_I64 || (ignore >= INT32_MIN && ignore <= INT32_MAX);
+    if (!*may || (ignore >= -exact && ignore <= exact)) return true;
+    (void)mst_draft_refuse(draft, MUSTER_OUT_OF_RANGE, -1, "ignore: expected a number from -2^53 to 2^53, received %lld",
+                           (long long)ignore);
+    return false;
+}
+
 /* An ignored label reads class 0, and its loss is replaced by 0. */
 static muster_expr *losses_of(mst_draft *draft, muster_expr *log_probabilities) {
     muster_expr *labels = Y, *ignored = NULL;
-    if (draft->values[0].integer != MUSTER_NONE) {
+    bool may = false;
+    if (draft->values[0].integer != MUSTER_NONE && !label_may_be(draft, draft->values[0].integer, &may)) return draft->graph->error;
+    if (may) {
         muster_expr *zero = mst_apply(draft->graph, MST_OPERATOR_number, NULL, 0, (mst_graph_value[]){{.number = 0}});
         muster_expr *label =
             mst_apply(draft->graph, MST_OPERATOR_number, NULL, 0, (mst_graph_value[]){{.number = (double)draft->values[0].integer}});

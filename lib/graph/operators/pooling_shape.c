@@ -98,6 +98,9 @@ static muster_status infer_axis(mst_draft *draft, const mst_pooling *pooling, in
     const bool keeps = mst_window_keeps_extent(window, d), dilated = window->dilation[d] > 1 && window->size[d] > 1;
     char received[MST_NODE_TEXT];
     if (keeps && (extent == 0 || (extent < 0 && !dilated))) return MUSTER_OK;
+    if (extent < 0 && keeps)
+        return mst_draft_refuse(draft, MUSTER_UNSUPPORTED, 0, "expected a known extent in axis %d, where dilation is not 1, received %s",
+                                (int)(FIRST + d), mst_type_text(draft->graph, &X->type, received));
     if (extent < 0) return mst_draft_window_unknown(draft, d);
     const int64_t places = mst_window_places(window, d, extent, pooling->ceil_mode);
     if (places < 0) return mst_draft_refuse(draft, MUSTER_OVERFLOW, 0, "the extent of axis %d overflows", (int)(FIRST + d));

@@ -37,7 +37,7 @@ typedef struct mst_recurrent_tensors {
      * their functions, of LSTM (n, t, 4 h), of GRU (n, t, 4 h) with p + bias as the last, of a
      * plain layer y. */
     const muster_tensor *before_h, *before_c, *kept;
-    const muster_tensor *dy, *dhn, *dcn;     /* the gradients of y, hn and cn, which broadcast to their shapes */
+    const muster_tensor *dy, *dhn, *dcn;     /* the gradients of y, hn and cn; dhn and dcn broadcast to their shapes */
     const muster_tensor *dgates, *dh0, *dc0; /* (n, t, g h), (n, h), (n, h) */
     const muster_tensor *dproducts;          /* (n, t, g h), of GRU: the gradient of h r^T + (0, 0, bias); of the others it is dgates */
 } mst_recurrent_tensors;
