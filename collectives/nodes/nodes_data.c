@@ -80,18 +80,13 @@ muster_status mst_nodes_data_renew(mst_nodes *nodes, const char *where, uint64_t
     return MUSTER_OK;
 }
 
-/* A process can give up a round that has just been completed, and all others with it. */
-static bool data_is_given_up(const mst_nodes *nodes) {
-    return mst_control_is_poisoned(&nodes->rounds->control, MST_CONTROL_GIVEN_UP, nodes->rounds->epoch);
-}
-
 /* TIMEOUT, and the call is not given up: wait.late is lost. A process that packs much, or copies to
  * its device, is silent for so long, and answers the next search. */
 static muster_status data_wait(mst_nodes *nodes, mst_nodes_wait *wait, mst_machine *machine) {
     mst_suspicion suspicion = {0};
     for (;;) {
         const muster_status status = mst_nodes_wait_run(nodes, wait, machine);
-        if (status != MUSTER_TIMEOUT || data_is_given_up(nodes) || mst_late_is_lost(&suspicion, wait, wait->silent)) return status;
+        if (status != MUSTER_TIMEOUT || mst_nodes_given_up(nodes) || mst_late_is_lost(&suspicion, wait, wait->silent)) return status;
     }
 }
 
@@ -110,7 +105,7 @@ static muster_status data_move(mst_nodes *nodes, const char *where, mst_move *mo
                            .warn_after_ns = nodes->warn_after_ns,
                            .fail_after_ns = nodes->fail_after_ns};
     const muster_status status = data_wait(nodes, &wait, &data->schedule.machine);
-    if (status != MUSTER_TIMEOUT || data_is_given_up(nodes)) return status;
+    if (status != MUSTER_TIMEOUT || mst_nodes_given_up(nodes)) return status;
     /* All have agreed to take part, so who is silent now is not in code of the program: it is
      * lost. One that answers waits for yet another. */
     if (wait.silent) return mst_nodes_lose(nodes, where, wait.late, "does not take part in a transfer that it has begun");

@@ -99,6 +99,9 @@ muster_status mst_nodes_end(mst_nodes *nodes, mst_round *round);
 /* Tells the processes that wait for this one inside the call in progress that it has failed, with
  * the thread's last error as the message. mst_nodes_end still follows. Threads: any. */
 void mst_nodes_poison(mst_nodes *nodes, muster_status status, int32_t rank);
+/* Has a process given up the begin round of the call in progress, which other processes have seen
+ * completed? It takes no part in the call, nor in rounds about how the call has ended. */
+bool mst_nodes_given_up(const mst_nodes *nodes);
 
 /* ---- data, after a round that all have agreed on; the same thread ----
  * In host memory of any kind, through the slabs. Errors: NODE_LOST, TIMEOUT. */

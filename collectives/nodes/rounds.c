@@ -50,6 +50,10 @@ void mst_nodes_poison(mst_nodes *nodes, muster_status status, int32_t rank) {
     mst_rounds_poison(nodes, message);
 }
 
+bool mst_nodes_given_up(const mst_nodes *nodes) {
+    return mst_control_is_poisoned(&nodes->rounds->control, MST_CONTROL_GIVEN_UP, nodes->rounds->epoch);
+}
+
 void mst_rounds_sentences(mst_nodes *nodes, const mst_nodes_wait *wait, int32_t first, int32_t second, const char *mine,
                           char sentences[2][MST_MESSAGE_SIZE]) {
     memset(sentences, 0, 2 * MST_MESSAGE_SIZE);

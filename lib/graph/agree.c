@@ -67,16 +67,37 @@ static muster_status round_run(const mst_graph *graph, mst_round *round) {
     return status;
 }
 
-muster_status mst_program_agree_groups(const mst_graph *graph, muster_status status, bool *unfused) {
+static muster_status flag_agree(const mst_graph *graph, mst_round *round, bool *flag) {
     const mst_nodes *nodes = graph->runtime->nodes;
-    const int8_t mine = *unfused;
-    if (!nodes) return status;
-    mst_round round = {.where = where, .status = status, .rank = -1, .payload = &mine, .payload_bytes = sizeof mine};
-    round.signature = signature_of(graph, NULL);
-    snprintf(round.text, sizeof round.text, "the compilation of graph '%.100s'", graph->name);
-    MUSTER_TRY(round_run(graph, &round));
-    for (int32_t p = 0; p < nodes->processes; p++) *unfused |= ((const int8_t *)round.all)[p] != 0;
+    const int8_t mine = *flag;
+    round->payload = &mine;
+    round->payload_bytes = sizeof mine;
+    MUSTER_TRY(round_run(graph, round));
+    for (int32_t p = 0; p < nodes->processes; p++) *flag |= ((const int8_t *)round->all)[p] != 0;
     return MUSTER_OK;
+}
+
+static void options_details(const void *context, mst_round_details *details) {
+    const muster_graph_options *options = context;
+    mst_round_detail(details, "options.meaning", "%s", options->meaning == MUSTER_ONE_DEVICE ? "MUSTER_ONE_DEVICE" : "MUSTER_PER_WORKER");
+    mst_round_detail(details, "options.check_memory", "%d", options->check_memory != 0);
+}
+
+muster_status mst_program_agree_options(const mst_graph *graph, const muster_graph_options *options, muster_status status, bool *unfused) {
+    mst_round round = {.where = where, .status = status, .rank = -1, .details_context = options};
+    round.signature = signature_of(graph, NULL);
+    if (status == MUSTER_OK) {
+        round.details = options_details;
+        round.signature = mst_hash_number(mst_hash_number(round.signature, options->meaning), options->check_memory != 0);
+    }
+    snprintf(round.text, sizeof round.text, "the compilation of graph '%.100s'", graph->name);
+    return flag_agree(graph, &round, unfused);
+}
+
+muster_status mst_program_agree_groups(const mst_graph *graph, muster_status status, bool *again) {
+    mst_round round = {.where = where, .status = status, .rank = -1, .signature = mst_hash_number(signature_of(graph, NULL), 1)};
+    snprintf(round.text, sizeof round.text, "the groups of graph '%.100s'", graph->name);
+    return flag_agree(graph, &round, again);
 }
 
 muster_status mst_program_agree(const mst_graph *graph, const mst_graph_program *program, muster_status status) {

@@ -186,7 +186,9 @@ static muster_status program_fill(mst_graph_program *program, const muster_graph
     return ranks_make(program);
 }
 
-static muster_status program_make(mst_graph *graph, muster_graph_options *options, mst_graph_program **made) {
+/* *again: the devices compile no groups, so that the program is made once more without. */
+static muster_status program_try(mst_graph *graph, const muster_graph_options *options, mst_graph_program **made, bool *again) {
+    *again = false;
     MUSTER_TRY(mst_graph_simplify(graph, options->unsimplified != 0));
     mst_graph_program *program = mst_alloc(sizeof *program);
     if (!program) return mst_out_of_memory(where, (int64_t)sizeof *program);
@@ -199,11 +201,9 @@ static muster_status program_make(mst_graph *graph, muster_graph_options *option
                                    .observed = options->step_times != 0};
     const muster_status status = program_fill(program, options);
     if (status == MUSTER_OK) return *made = program, MUSTER_OK;
-    const bool again = program->unfused && !options->unfused;
+    *again = program->unfused && !options->unfused;
     mst_graph_program_destroy(program);
-    if (!again) return status;
-    options->unfused = 1;
-    return program_make(graph, options, made);
+    return status;
 }
 
 /* Memory for the states of rules: each device gets what it updates. */
@@ -212,24 +212,37 @@ static muster_status states_lay(mst_graph_program *program) {
     return mst_update_rules_lay(program->graph, program);
 }
 
-static muster_status program_begin(mst_graph *graph, muster_graph_options *options, mst_graph_program **program) {
+static muster_status program_begin(mst_graph *graph, muster_graph_options *options, mst_graph_program **program, bool *again) {
+    *again = false;
     MUSTER_TRY(mst_update_rules_compile(graph, options->meaning));
     MUSTER_TRY(mst_compile_check_graph(graph, options));
     MUSTER_TRY(check_environment(options));
-    return program_make(graph, options, program);
+    return program_try(graph, options, program, again);
 }
 
-/* A process whose devices compile no groups computes each operation by itself, and so do all. */
+static muster_status program_make(mst_graph *graph, muster_graph_options *options, mst_graph_program **program) {
+    bool again;
+    const muster_status status = program_begin(graph, options, program, &again);
+    if (!again) return status;
+    options->unfused = 1;
+    return program_try(graph, options, program, &again);
+}
+
+/* A process whose devices compile no groups computes each operation by itself, and so do all. What
+ * decides whether there is a pass is agreed on before: without one, all processes lay the states
+ * of rules anew, in rounds. */
 static muster_status program_make_everywhere(mst_graph *graph, muster_graph_options *options, mst_graph_program **program) {
-    muster_status status = program_begin(graph, options, program);
-    if (!graph->runtime->nodes) return status;
-    bool unfused = options->unfused != 0;
-    MUSTER_TRY(mst_program_agree_groups(graph, status, &unfused));
-    if (unfused && !options->unfused) {
-        mst_graph_program_destroy(*program);
+    bool again, unfused = options->unfused || !devices_fuse(graph->runtime);
+    if (!graph->runtime->nodes) return program_make(graph, options, program);
+    MUSTER_TRY(mst_program_agree_options(graph, options, check_environment(options), &unfused));
+    options->unfused = unfused;
+    muster_status status = program_begin(graph, options, program, &again);
+    MUSTER_TRY(mst_program_agree_groups(graph, again ? MUSTER_OK : status, &again));
+    if (again) {
+        if (*program) mst_graph_program_destroy(*program);
         *program = NULL;
         options->unfused = 1;
-        status = program_make(graph, options, program);
+        status = program_try(graph, options, program, &again);
     }
     return mst_program_agree(graph, *program, status);
 }

@@ -232,10 +232,12 @@ muster_status mst_pass_groups(mst_graph_program *program);
 void mst_pass_drop(mst_graph_program *program);
 muster_status mst_pass_lay_states(mst_graph_program *program);
 /* agree.c: with several processes all compile the same program, and return the same status; with
- * one they do nothing. agree_groups: *unfused: does this process compute each operation by itself?
- * Becomes: does any? agree: do all have the same program? agree_made: have all made their
- * function? */
-muster_status mst_program_agree_groups(const mst_graph *graph, muster_status status, bool *unfused);
+ * one they do nothing. agree_options, before anything else: *unfused: does this process compute
+ * each operation by itself? Becomes: does any? agree_groups, in the same way: have groups been
+ * refused by a device, so that the program is made again without? agree: do all have the same
+ * program? agree_made: have all made their function? */
+muster_status mst_program_agree_options(const mst_graph *graph, const muster_graph_options *options, muster_status status, bool *unfused);
+muster_status mst_program_agree_groups(const mst_graph *graph, muster_status status, bool *again);
 muster_status mst_program_agree(const mst_graph *graph, const mst_graph_program *program, muster_status status);
 muster_status mst_program_agree_made(const mst_graph *graph, muster_status status);
 

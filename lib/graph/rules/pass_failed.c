@@ -33,7 +33,8 @@ static void rule_set_undefined(const mst_graph_program *program, const mst_pass_
 }
 
 /* What has been written in one process is undefined in all, whose parameters would differ. A rule
- * is a bit; those of programs with more rules share them. */
+ * is a bit; those of programs with more rules share them. A process that has given up the call does
+ * not come to the round, so that there is none. */
 static void rules_agree(const mst_graph_program *program) {
     uint8_t mine[MST_ROUND_BYTES] = {0}, all[MST_ROUND_BYTES] = {0};
     mst_nodes *nodes = program->graph->runtime->nodes;
@@ -42,9 +43,9 @@ static void rules_agree(const mst_graph_program *program) {
     for (int32_t i = 0; i < program->pass->count; i++)
         if (rule_has_written(program, i)) mine[i % most / 8] |= (uint8_t)(1 << i % 8);
     snprintf(round.text, sizeof round.text, "the end of graph '%.100s' after a failure", program->graph->name);
-    const muster_status status = mst_nodes_begin(nodes, &round);
+    const bool asked = !mst_nodes_given_up(nodes) && mst_nodes_begin(nodes, &round) == MUSTER_OK;
     for (int32_t p = 0; p < nodes->processes; p++) /* a process that cannot be asked may have written all */
-        for (int32_t b = 0; b < bytes; b++) all[b] |= status == MUSTER_OK ? ((const uint8_t *)round.all)[p * bytes + b] : 0xff;
+        for (int32_t b = 0; b < bytes; b++) all[b] |= asked ? ((const uint8_t *)round.all)[p * bytes + b] : 0xff;
     for (int32_t i = 0; i < program->pass->count; i++) program->ranks[0].written[i] |= (all[i % most / 8] >> i % 8 & 1) != 0;
 }
 
