@@ -151,6 +151,10 @@ static muster_status plan_together(muster_function *function, const mst_argument
     return agree(function, planned, status ? status : plan_alone(function, planned));
 }
 
+muster_status mst_processes_refuse(muster_function *function, const mst_arguments *arguments, muster_status refused) {
+    return agree(function, arguments, refused);
+}
+
 muster_status mst_processes_prepare(muster_function *function, const mst_arguments *arguments) {
     mst_arguments planned;
     return plan_together(function, arguments, &planned);

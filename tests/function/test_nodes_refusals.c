@@ -154,6 +154,34 @@ static void test_an_operation_on_a_variable_beside_a_call(void **state) {
     run_body(set_a_variable);
 }
 
+/* ---- calls that one process refuses ---- */
+
+/* The deadline lets a process that waits in vain end the test. */
+static muster_call_options with_deadline(void) {
+    muster_call_options options;
+    muster_call_options_init(&options);
+    options.fail_after_ns = 2000000000;
+    return options;
+}
+
+static void pass_another_dtype_async(launch_process *p, program *g) {
+    const muster_call_options options = with_deadline();
+    float sum = -1;
+    muster_pending *pending;
+    launch_ok(p, make_functions(g));
+    const muster_tensor x = muster_tensor_make(g->odd ? MUSTER_I32 : MUSTER_F32, g->x, 1, &g->rows);
+    const muster_tensor out = muster_tensor_make(MUSTER_F32, &sum, 0, NULL);
+    launch_ok(p, muster_function_call_async(g->train, &x, 1, &out, 1, &options, &pending));
+    launch_check(p, muster_pending_wait(&pending) == MUSTER_DTYPE_MISMATCH);
+    launch_check(p, strstr(muster_last_error(), "received i32") != NULL);
+    launch_ok(p, call(g, g->train, &options));
+}
+
+static void test_an_asynchronous_call_that_one_process_refuses(void **state) {
+    (void)state;
+    run_body(pass_another_dtype_async);
+}
+
 /* ---- calls that not all make ---- */
 
 /* `if (process == 0) call();`, and then what all call. */
@@ -247,6 +275,7 @@ int main(void) {
         cmocka_unit_test(test_another_shape),
         cmocka_unit_test(test_another_description),
         cmocka_unit_test(test_an_operation_on_a_variable_beside_a_call),
+        cmocka_unit_test(test_an_asynchronous_call_that_one_process_refuses),
         cmocka_unit_test(test_a_call_of_process_0_before_one_of_all),
         cmocka_unit_test(test_a_call_of_process_0_after_those_of_all),
         cmocka_unit_test(test_a_process_that_makes_no_call),
