@@ -212,7 +212,8 @@ static muster_status call_function(muster_function *function, mst_arguments *arg
     muster_call_options known;
     int64_t queue_timeout_ns = 0;
     if (arguments->options) {
-        MUSTER_TRY(mst_call_options_read(arguments->where, arguments->options, &known));
+        const muster_status read = mst_call_options_read(arguments->where, arguments->options, &known);
+        if (read) return mst_processes_refuse_options(function, arguments->where, arguments->single, read);
         arguments->options = &known;
         queue_timeout_ns = known.queue_timeout_ns;
     } else {
@@ -247,7 +248,8 @@ muster_status muster_function_prepare(muster_function *function, const muster_te
     static const char where[] = "muster_function_prepare";
     muster_call_options known;
     if (!function) return mst_error_null(where, "function", "a function");
-    if (options) MUSTER_TRY(mst_call_options_read(where, options, &known));
+    const muster_status read = options ? mst_call_options_read(where, options, &known) : MUSTER_OK;
+    if (read) return mst_processes_refuse_options(function, where, false, read);
     mst_arguments arguments = {where, inputs, outputs, input_count, output_count, options ? &known : &mst_call_options_default, false};
     mst_pool *pool = function->object.runtime->pool;
     MUSTER_TRY(mst_pool_enter(pool, where, arguments.options->queue_timeout_ns));

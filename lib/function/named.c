@@ -1,5 +1,6 @@
 /* Calls that pass tensors by name. */
 #include "call_private.h"
+#include "processes_private.h"
 
 #include <string.h>
 
@@ -61,14 +62,22 @@ muster_status muster_function_call_named(muster_function *function, const char *
                                          int32_t output_count, const muster_call_options *options) {
     if (!function) return mst_error_null(where, "function", "a function");
     muster_call_options known;
-    MUSTER_TRY(mst_call_options_read(where, options, &known));
+    const muster_status read = mst_call_options_read(where, options, &known);
+    if (read) return mst_processes_refuse_options(function, where, false, read);
     mst_pool *pool = function->object.runtime->pool;
     MUSTER_TRY(mst_pool_enter(pool, where, known.queue_timeout_ns));
     muster_status status = named_arrange(function, input_names, inputs, input_count, output_names, outputs, output_count);
+    const mst_arguments arguments = {where,
+                                     function->named,
+                                     function->named + function->input_count,
+                                     (int32_t)function->input_count,
+                                     (int32_t)function->output_count,
+                                     &known,
+                                     false};
     if (!status)
-        status = mst_function_call_entered(function, &(mst_arguments){where, function->named, function->named + function->input_count,
-                                                                      (int32_t)function->input_count, (int32_t)function->output_count,
-                                                                      &known, false});
+        status = mst_function_call_entered(function, &arguments);
+    else if (function->object.runtime->nodes)
+        status = mst_processes_refuse(function, &arguments, status);
     mst_pool_leave(pool);
     return status;
 }

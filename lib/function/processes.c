@@ -155,6 +155,18 @@ muster_status mst_processes_refuse(muster_function *function, const mst_argument
     return agree(function, arguments, refused);
 }
 
+muster_status mst_processes_refuse_options(muster_function *function, const char *where, bool single, muster_status refused) {
+    char message[MST_MESSAGE_SIZE];
+    mst_pool *pool = function->object.runtime->pool;
+    if (!function->object.runtime->nodes) return refused;
+    mst_error_save(message);
+    MUSTER_TRY(mst_pool_enter(pool, where, 0));
+    const mst_arguments arguments = {.where = where, .options = &mst_call_options_default, .single = single};
+    const muster_status status = mst_processes_refuse(function, &arguments, mst_error_restore(refused, message));
+    mst_pool_leave(pool);
+    return status;
+}
+
 muster_status mst_processes_prepare(muster_function *function, const mst_arguments *arguments) {
     mst_arguments planned;
     return plan_together(function, arguments, &planned);

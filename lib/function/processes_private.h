@@ -60,6 +60,8 @@ muster_status mst_processes_prepare(muster_function *function, const mst_argumen
 /* Makes the begin round of a call that this process refuses: the others are told, and every process
  * returns the same error. Reads arguments->where, ->single and the deadlines of ->options. */
 muster_status mst_processes_refuse(muster_function *function, const mst_arguments *arguments, muster_status refused);
+/* The same outside of the pool, of a call whose options are refused. With one process: refused. */
+muster_status mst_processes_refuse_options(muster_function *function, const char *where, bool single, muster_status refused);
 
 /* process_rows.c. Must the processes tell each other how many rows they have? */
 bool mst_processes_are_counted(const muster_function *function);

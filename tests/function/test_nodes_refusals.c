@@ -182,6 +182,33 @@ static void test_an_asynchronous_call_that_one_process_refuses(void **state) {
     run_body(pass_another_dtype_async);
 }
 
+typedef enum refused_call { CALL, SINGLE, PREPARE, NAMED, ANOTHER_NAME, REFUSED_CALLS } refused_call;
+static refused_call refused_as;
+
+/* The odd process passes queue_timeout_ns = -1, or the name of no input. */
+static void pass_what_is_refused(launch_process *p, program *g) {
+    muster_call_options options = with_deadline();
+    float sum = -1;
+    const char *const inputs[] = {g->odd && refused_as == ANOTHER_NAME ? "z" : "x"}, *const outputs[] = {"loss"};
+    const muster_tensor x = muster_tensor_make(MUSTER_F32, g->x, 1, &g->rows), out = muster_tensor_make(MUSTER_F32, &sum, 0, NULL);
+    launch_ok(p, make_functions(g));
+    if (g->odd && refused_as != ANOTHER_NAME) options.queue_timeout_ns = -1;
+    const muster_status status = refused_as == CALL      ? muster_function_call(g->train, &x, 1, &out, 1, &options)
+                                 : refused_as == SINGLE  ? muster_function_call_single(g->train, &x, 1, &out, 1, &options)
+                                 : refused_as == PREPARE ? muster_function_prepare(g->train, &x, 1, &out, 1, &options)
+                                                         : muster_function_call_named(g->train, inputs, &x, 1, outputs, &out, 1, &options);
+    launch_check(p, status == MUSTER_INVALID_ARGUMENT);
+    launch_check(p, strstr(muster_last_error(), refused_as == ANOTHER_NAME ? "received 'z'" : "queue_timeout_ns: expected") != NULL);
+    options = with_deadline();
+    launch_ok(p, call(g, g->train, &options));
+}
+
+static void test_options_and_names_that_one_process_refuses(void **state) {
+    (void)state;
+    for (refused_as = CALL; refused_as < REFUSED_CALLS; refused_as++) run_body(pass_what_is_refused);
+    assert_int_equal(refused_as, 5);
+}
+
 /* ---- calls that not all make ---- */
 
 /* `if (process == 0) call();`, and then what all call. */
@@ -276,6 +303,7 @@ int main(void) {
         cmocka_unit_test(test_another_description),
         cmocka_unit_test(test_an_operation_on_a_variable_beside_a_call),
         cmocka_unit_test(test_an_asynchronous_call_that_one_process_refuses),
+        cmocka_unit_test(test_options_and_names_that_one_process_refuses),
         cmocka_unit_test(test_a_call_of_process_0_before_one_of_all),
         cmocka_unit_test(test_a_call_of_process_0_after_those_of_all),
         cmocka_unit_test(test_a_process_that_makes_no_call),
