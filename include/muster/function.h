@@ -238,8 +238,11 @@ typedef struct muster_call_options {
      * shard). */
     int32_t replica_batch_count;
     int32_t reserved;
-    int64_t slices;           /* the number of slices into which a worker cuts its rows; 0: 1 */
-    int64_t queue_timeout_ns; /* how long this call may wait behind calls of other threads; 0: for ever */
+    int64_t slices; /* the number of slices into which a worker cuts its rows; 0: 1 */
+    /* How long this call may wait behind calls of other threads; 0: for ever. With several
+     * processes leave it 0: a process whose call gives up its place does not tell the others, which
+     * wait for it in the call (fail_after_ns). */
+    int64_t queue_timeout_ns;
     /* Deadlines of this call's waits, as in muster_runtime_options. 0: the runtime's; negative:
      * never. Transfers of inputs and outputs between processes have the runtime's. */
     int64_t warn_after_ns;
