@@ -149,9 +149,9 @@ muster_status muster_variables_scatter(muster_variable *const *variables, const 
                                        const muster_selection *selection) {
     static const char where[] = "muster_variables_scatter";
     mst_change change;
-    if (count > 0 && !values) return mst_error(MUSTER_INVALID_ARGUMENT, "%s: values: expected %d tensors, received NULL", where, count);
     MUSTER_TRY(mst_change_begin(&change, where, variables, count));
     if (count == 0) return MUSTER_OK;
+    if (!values) return mst_change_end(&change, mst_change_refuse_list(&change, "values"));
     change.tensors = values;
     change.selection = selection;
     return mst_change_end(&change, assign_plan_scatter(&change));

@@ -99,6 +99,10 @@ muster_status mst_change_end(mst_change *change, muster_status status) {
     return status;
 }
 
+muster_status mst_change_refuse_list(const mst_change *change, const char *what) {
+    return mst_error(MUSTER_INVALID_ARGUMENT, "%s: %s: expected %d tensors, received NULL", change->where, what, (int)change->count);
+}
+
 muster_status mst_change_replicas(mst_change *change) {
     size_t bytes = (size_t)mst_change_at(change, change->count, 0) * sizeof *change->next;
     change->next = mst_alloc(bytes);

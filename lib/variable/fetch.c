@@ -95,9 +95,9 @@ static muster_status plan_reduce_to(mst_change *change) {
 static muster_status fetch_list(const char *where, muster_variable *const *variables, const muster_tensor *results, int32_t count,
                                 muster_reduction op, muster_status (*plan)(mst_change *change)) {
     mst_change change;
-    if (count > 0 && !results) return mst_error(MUSTER_INVALID_ARGUMENT, "%s: results: expected %d tensors, received NULL", where, count);
     MUSTER_TRY(mst_change_begin(&change, where, variables, count));
     if (count == 0) return MUSTER_OK;
+    if (!results) return mst_change_end(&change, mst_change_refuse_list(&change, "results"));
     change.tensors = results;
     change.op = op;
     return mst_change_end(&change, plan(&change));
@@ -112,9 +112,9 @@ muster_status muster_variables_reduce_weighted_to(muster_variable *const *variab
                                                   const double *weights, int32_t weight_count) {
     static const char where[] = "muster_variables_reduce_weighted_to";
     mst_change change;
-    if (count > 0 && !results) return mst_error(MUSTER_INVALID_ARGUMENT, "%s: results: expected %d tensors, received NULL", where, count);
     MUSTER_TRY(mst_change_begin(&change, where, variables, count));
     if (count == 0) return MUSTER_OK;
+    if (!results) return mst_change_end(&change, mst_change_refuse_list(&change, "results"));
     change.tensors = results;
     const muster_status status = mst_change_weights(&change, weights, weight_count);
     return mst_change_end(&change, status == MUSTER_OK ? plan_reduce_to(&change) : status);

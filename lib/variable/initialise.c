@@ -177,8 +177,9 @@ muster_status muster_variable_initialise(muster_variable *variable, const muster
     static const char where[] = "muster_variable_initialise";
     initialisation made = {0};
     if (!variable) return mst_error_null(where, "variable", "a variable");
-    MUSTER_TRY(read_options(where, options, &made.options));
     MUSTER_TRY(mst_change_begin_split(&made.change, where, &variable, 1));
+    const muster_status read = read_options(where, options, &made.options);
+    if (read) return mst_change_end(&made.change, read);
     mst_change_salt(&made.change, &made.options, sizeof made.options);
     const muster_status status = initialise_run(&made);
     mst_free(made.draw.table);

@@ -62,9 +62,14 @@ static muster_status fill_variable(mst_change *change, muster_variable *variable
     return status;
 }
 
-/* Every replica becomes a copy of `value`. */
+/* Every replica becomes a copy of `value`. checked: is the value one? If not, the other processes
+ * are told: they wait for this one. */
 static muster_status create_variable(const char *where, muster_runtime *runtime, const char *name, muster_tensor value,
-                                     muster_variable **variable) {
+                                     muster_status checked, muster_variable **variable) {
+    char message[MST_MESSAGE_SIZE];
+    mst_error_save(message);
+    if (checked && !runtime->nodes) return checked;
+    if (checked) value = (muster_tensor){.dtype = MUSTER_F32}; /* which is not looked at */
     muster_variable *created = mst_alloc(sizeof *created);
     if (!created) return mst_out_of_memory(where, sizeof *created);
     created->object.runtime = runtime;
@@ -76,9 +81,9 @@ static muster_status create_variable(const char *where, muster_runtime *runtime,
                                ? mst_change_begin(&change, where, &created, 1)
                                : mst_out_of_memory(where, runtime->total * (int64_t)sizeof *created->replicas);
     if (status == MUSTER_OK) {
-        change.tensors = &value;
+        change.tensors = checked ? NULL : &value;
         change.name = name;
-        status = mst_change_end(&change, fill_variable(&change, created, name));
+        status = mst_change_end(&change, checked ? mst_error_restore(checked, message) : fill_variable(&change, created, name));
     }
     if (status == MUSTER_OK) {
         *variable = created;
@@ -93,25 +98,29 @@ muster_status muster_variable_create(muster_runtime *runtime, const char *name, 
     if (!variable) return mst_error_null(where, "variable", "the address of a pointer");
     *variable = NULL;
     if (!runtime) return mst_error_null(where, "runtime", "a runtime");
-    MUSTER_TRY(mst_tensor_check(value, where, "value"));
-    return create_variable(where, runtime, name, value, variable);
+    return create_variable(where, runtime, name, value, mst_tensor_check(value, where, "value"), variable);
 }
 
-muster_status muster_variable_create_empty(muster_runtime *runtime, const char *name, muster_dtype dtype, int32_t ndim,
-                                           const int64_t *row_shape, muster_variable **variable) {
-    static const char where[] = "muster_variable_create_empty";
+static muster_status empty_value(const char *where, muster_dtype dtype, int32_t ndim, const int64_t *row_shape, muster_tensor *value) {
     int64_t shape[MUSTER_MAX_DIMS] = {0};
-    if (!variable) return mst_error_null(where, "variable", "the address of a pointer");
-    *variable = NULL;
-    if (!runtime) return mst_error_null(where, "runtime", "a runtime");
     if (ndim < 1 || ndim > MUSTER_MAX_DIMS)
         return mst_error(MUSTER_INVALID_ARGUMENT, "%s: ndim: expected 1 to %d, received %d", where, MUSTER_MAX_DIMS, ndim);
     if (row_shape) memcpy(shape + 1, row_shape, (size_t)(ndim - 1) * sizeof *shape);
     if (muster_dtype_size(dtype) == 0)
         return mst_error(MUSTER_INVALID_ARGUMENT, "%s: dtype: expected a muster_dtype, received %d", where, (int)dtype);
-    const muster_tensor value = muster_tensor_make(dtype, NULL, ndim, shape);
-    MUSTER_TRY(mst_tensor_check(value, where, "row_shape"));
-    return create_variable(where, runtime, name, value, variable);
+    *value = muster_tensor_make(dtype, NULL, ndim, shape);
+    return mst_tensor_check(*value, where, "row_shape");
+}
+
+muster_status muster_variable_create_empty(muster_runtime *runtime, const char *name, muster_dtype dtype, int32_t ndim,
+                                           const int64_t *row_shape, muster_variable **variable) {
+    static const char where[] = "muster_variable_create_empty";
+    muster_tensor value = {0};
+    if (!variable) return mst_error_null(where, "variable", "the address of a pointer");
+    *variable = NULL;
+    if (!runtime) return mst_error_null(where, "runtime", "a runtime");
+    const muster_status checked = empty_value(where, dtype, ndim, row_shape, &value);
+    return create_variable(where, runtime, name, value, checked, variable);
 }
 
 static muster_status variable_enter(const muster_variable *variable, const char *where) {

@@ -164,11 +164,28 @@ typedef struct refusal {
     char messages[LAUNCH_PROCESSES][512];
     muster_status statuses[LAUNCH_PROCESSES];
 } refusal;
-enum { OTHER_NAME, OTHER_SHAPE, OTHER_RANK, OTHER_OPERATION, NAME_TAKEN, RANK_BEYOND, OTHER_SEED, ROOT_BEYOND, REFUSALS };
+enum {
+    OTHER_NAME,
+    OTHER_SHAPE,
+    OTHER_RANK,
+    OTHER_OPERATION,
+    NAME_TAKEN,
+    RANK_BEYOND,
+    OTHER_SEED,
+    ROOT_BEYOND,
+    /* refused in process 1 alone */
+    NO_VALUES,
+    NO_DIMENSION,
+    NO_DISTRIBUTION,
+    NO_RESULTS,
+    NO_LIST,
+    REFUSALS
+};
 
 static muster_status refused_call(const refusal *r, int32_t process, muster_runtime *runtime, muster_variable *v) {
     float values[4] = {1, 2, 3, 4};
     muster_variable *other;
+    const muster_tensor result = muster_f32(values, 2);
     muster_initialiser_options options;
     muster_initialiser_options_init(&options);
     options.seed = 3 + (uint64_t)process;
@@ -187,6 +204,18 @@ static muster_status refused_call(const refusal *r, int32_t process, muster_runt
         return muster_variable_get(v, 3, muster_f32(values, 2));
     case OTHER_SEED:
         return muster_variable_initialise(v, &options);
+    case NO_VALUES:
+        return muster_variable_create(runtime, "a", muster_f32(process ? NULL : values, 4), &other);
+    case NO_DIMENSION:
+        return muster_variable_create_empty(runtime, "a", MUSTER_F32, process ? 0 : 1, NULL, &other);
+    case NO_DISTRIBUTION:
+        options.seed = 3;
+        if (process) options.kind = 99;
+        return muster_variable_initialise(v, &options);
+    case NO_RESULTS:
+        return muster_variables_reduce_to(&v, process ? NULL : &result, 1, MUSTER_SUM);
+    case NO_LIST:
+        return muster_variables_scatter(&v, process ? NULL : &result, 1, NULL);
     default:
         return muster_variables_broadcast_from(&v, 1, 3);
     }
@@ -224,6 +253,11 @@ static void what_differs_is_refused_in_all_processes(void **state) {
         {"options: expected the same as in process 0 (host host0), received others in process 1 (host host0)",
          "muster_variable_initialise of variable 'v'"},
         {"muster_variables_broadcast_from: rank: expected 0 to 2, received 3", ""},
+        {"muster_variable_create: value: ", "NULL"},
+        {"muster_variable_create_empty: ndim: expected 1 to 8, received 0", ""},
+        {"muster_variable_initialise: ", "99"},
+        {"muster_variables_reduce_to: results: expected 1 tensors, received NULL", ""},
+        {"muster_variables_scatter: values: expected 1 tensors, received NULL", ""},
     };
     static refusal r;
     for (r.which = 0; r.which < REFUSALS; r.which++) {
@@ -237,7 +271,7 @@ static void what_differs_is_refused_in_all_processes(void **state) {
                     fail_msg("case %d: \"%s\" lacks \"%s\"", r.which, r.messages[p], texts[r.which][i]);
         }
     }
-    assert_int_equal(r.which, 8);
+    assert_int_equal(r.which, 13);
 }
 
 /* ---- values that differ ---- */
