@@ -1,7 +1,8 @@
 # The rules of every test: how long it may take, how it skips itself, and whether this build leaves it out.
 #
-# The suites that take 3 seconds and more take turns in a build with a sanitizer: it runs a third of them. The commit chooses the third, so that three
-# commits run all of them, as one run with MUSTER_TEST_FULL=1 does; MUSTER_TEST_TURN=0, 1 or 2 in the environment chooses it instead.
+# The suites that take 3 seconds and more take turns in a build with a sanitizer: it runs a third of them. The number of commits up to this one chooses
+# the third, so that three commits in a row run all of them, as one run with MUSTER_TEST_FULL=1 does; without git the day chooses it. MUSTER_TEST_TURN=0,
+# 1 or 2 in the environment chooses it instead, and MUSTER_TEST_TURN=all runs them all.
 #
 #   tests/times.txt      the seconds that each suite takes on two quiet cores
 #   tests/left_out.txt   the suites that builds with a sanitizer, or all builds, leave out, and why
@@ -40,17 +41,20 @@ file(WRITE ${MUSTER_TURN_LIST} "")
 if(MUSTER_SANITIZE AND NOT MUSTER_TEST_FULL)
   set(MUSTER_TURN "$ENV{MUSTER_TEST_TURN}")
   if(MUSTER_TURN STREQUAL "")
-    execute_process(COMMAND git -C ${PROJECT_SOURCE_DIR} rev-parse HEAD OUTPUT_VARIABLE commit OUTPUT_STRIP_TRAILING_WHITESPACE ERROR_QUIET
+    execute_process(COMMAND git -C ${PROJECT_SOURCE_DIR} rev-list --count HEAD OUTPUT_VARIABLE commits OUTPUT_STRIP_TRAILING_WHITESPACE ERROR_QUIET
                     RESULT_VARIABLE failed)
     if(failed)
-      set(commit 0)
+      string(TIMESTAMP commits "1%j") # the day of the year, behind a digit: a number with zeros in front is octal
     endif()
-    string(SUBSTRING "${commit}" 0 7 commit)
-    math(EXPR MUSTER_TURN "0x${commit} % ${MUSTER_TURNS}")
+    math(EXPR MUSTER_TURN "${commits} % ${MUSTER_TURNS}")
+  elseif(MUSTER_TURN STREQUAL "all")
+    set(MUSTER_TURN "")
   elseif(NOT MUSTER_TURN MATCHES "^[012]$")
-    message(FATAL_ERROR "the environment's MUSTER_TEST_TURN: expected 0, 1 or 2, received \"${MUSTER_TURN}\"")
+    message(FATAL_ERROR "the environment's MUSTER_TEST_TURN: expected 0, 1, 2 or all, received \"${MUSTER_TURN}\"")
   endif()
-  message(STATUS "Suites of ${MUSTER_TURN_SECONDS} seconds and more: third ${MUSTER_TURN} of 0 to 2 runs (MUSTER_TEST_TURN)")
+  if(NOT MUSTER_TURN STREQUAL "")
+    message(STATUS "Suites of ${MUSTER_TURN_SECONDS} seconds and more: third ${MUSTER_TURN} of 0 to 2 runs (MUSTER_TEST_TURN)")
+  endif()
 endif()
 
 # A suite may take 30 times its written time, and 10 minutes at least: a machine with a load of 20 makes it slow, and slow is not wrong.

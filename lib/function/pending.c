@@ -1,7 +1,6 @@
 /* Asynchronous calls: keeps their arguments until a thread of the pool makes the call, and then
  * their result. */
 #include "call_private.h"
-#include "processes_private.h"
 
 #include <pthread.h>
 #include <string.h>
@@ -14,7 +13,6 @@ struct muster_pending {
     mst_counter done;     /* 1: status and message are set */
     pthread_mutex_t lock; /* held while `done` is published: a thread that has seen `done` takes the lock before it frees this */
     pid_t process;
-    muster_status refused; /* several processes: the arguments are refused, with `message`, which the others are told */
     muster_status status;
     mst_completion completion; /* under the lock */
     char message[MST_MESSAGE_SIZE];
@@ -36,25 +34,16 @@ static void pending_finish(muster_pending *pending, muster_status status) {
     if (completion.function) mst_completion_call(completion);
 }
 
-static muster_status pending_call(muster_pending *pending) {
-    const mst_arguments arguments = {pending->where,
-                                     pending->tensors,
-                                     pending->tensors + pending->input_count,
-                                     pending->input_count,
-                                     pending->output_count,
-                                     &pending->options,
-                                     false};
-    if (!pending->refused) return mst_function_call_entered(pending->function, &arguments);
-    return mst_processes_refuse(pending->function, &arguments, mst_error_restore(pending->refused, pending->message));
-}
-
 /* Leaves the pool before it publishes the result, so that a thread that then closes the runtime
  * finds the pool free. */
 static void pending_serve(mst_job *job, muster_status status) {
     muster_pending *pending = (muster_pending *)job;
     if (!status) {
-        mst_pool *pool = pending->function->object.runtime->pool;
-        status = pending_call(pending);
+        muster_function *function = pending->function;
+        mst_pool *pool = function->object.runtime->pool;
+        status =
+            mst_function_call_entered(function, &(mst_arguments){pending->where, pending->tensors, pending->tensors + pending->input_count,
+                                                                 pending->input_count, pending->output_count, &pending->options, false});
         mst_pool_leave(pool);
     }
     pending_finish(pending, status);
@@ -91,23 +80,11 @@ static muster_status pending_make(muster_function *function, const char *where, 
     pending->function = function;
     pending->where = where;
     pending->process = getpid();
-    pending->refused = MUSTER_OK;
     pending->options = *options;
     pending->input_count = input_count;
     pending->output_count = output_count;
     pending_keep(pending, inputs, outputs);
     *made = pending;
-    return MUSTER_OK;
-}
-
-/* A refusal of the arguments takes its turn in the queue too, because the other processes wait for
- * this one in the round of the call. It keeps no argument. */
-static muster_status pending_make_refused(muster_function *function, const char *where, muster_status refused, muster_pending **made) {
-    char message[MST_MESSAGE_SIZE];
-    mst_error_save(message);
-    MUSTER_TRY(pending_make(function, where, NULL, 0, NULL, 0, &mst_call_options_default, made));
-    (*made)->refused = refused;
-    memcpy((*made)->message, message, sizeof message);
     return MUSTER_OK;
 }
 
@@ -122,13 +99,9 @@ muster_status muster_function_call_async(muster_function *function, const muster
     if (!function) return mst_error_null(where, "function", "a function");
     mst_pool *pool = function->object.runtime->pool;
     MUSTER_TRY(mst_pool_ready(pool, where));
-    const muster_status refused = mst_plan_check(function, where, inputs, input_count, outputs, output_count, options, &known);
-    if (refused && !function->object.runtime->nodes) return refused;
-    if (refused)
-        MUSTER_TRY(pending_make_refused(function, where, refused, &made));
-    else
-        MUSTER_TRY(pending_make(function, where, inputs, input_count, outputs, output_count, &known, &made));
-    const muster_status status = mst_pool_submit(pool, &made->job, where, refused ? 0 : known.queue_timeout_ns);
+    MUSTER_TRY(mst_plan_check(function, where, inputs, input_count, outputs, output_count, options, &known));
+    MUSTER_TRY(pending_make(function, where, inputs, input_count, outputs, output_count, &known, &made));
+    const muster_status status = mst_pool_submit(pool, &made->job, where, known.queue_timeout_ns);
     if (status)
         pending_free_unmade(made);
     else

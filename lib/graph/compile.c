@@ -228,13 +228,19 @@ static muster_status program_make(mst_graph *graph, muster_graph_options *option
     return program_try(graph, options, program, &again);
 }
 
+/* What would keep this process from the rounds in which rules are prepared. */
+static muster_status check_before(const mst_graph *graph, muster_graph_options *options) {
+    MUSTER_TRY(mst_compile_check_first(graph, options));
+    return check_environment(options);
+}
+
 /* A process whose devices compile no groups computes each operation by itself, and so do all. What
  * decides whether there is a pass is agreed on before: without one, all processes lay the states
  * of rules anew, in rounds. */
 static muster_status program_make_everywhere(mst_graph *graph, muster_graph_options *options, mst_graph_program **program) {
     bool again, unfused = options->unfused || !devices_fuse(graph->runtime);
     if (!graph->runtime->nodes) return program_make(graph, options, program);
-    MUSTER_TRY(mst_program_agree_options(graph, options, check_environment(options), &unfused));
+    MUSTER_TRY(mst_program_agree_options(graph, options, check_before(graph, options), &unfused));
     options->unfused = unfused;
     muster_status status = program_begin(graph, options, program, &again);
     MUSTER_TRY(mst_program_agree_groups(graph, again ? MUSTER_OK : status, &again));

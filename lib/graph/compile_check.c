@@ -102,11 +102,15 @@ static muster_status check_eager(const mst_graph *graph, const muster_graph_opti
     return MUSTER_OK;
 }
 
-muster_status mst_compile_check_graph(const mst_graph *graph, const muster_graph_options *options) {
+muster_status mst_compile_check_first(const mst_graph *graph, const muster_graph_options *options) {
     if (graph->status != MUSTER_OK) return mst_error_restore(graph->status, graph->message);
-    if (options->meaning != MUSTER_ONE_DEVICE && options->meaning != MUSTER_PER_WORKER)
-        return mst_error(MUSTER_INVALID_ARGUMENT, "%s: options: meaning: expected a muster_graph_meaning, received %d", where,
-                         (int)options->meaning);
+    if (options->meaning == MUSTER_ONE_DEVICE || options->meaning == MUSTER_PER_WORKER) return MUSTER_OK;
+    return mst_error(MUSTER_INVALID_ARGUMENT, "%s: options: meaning: expected a muster_graph_meaning, received %d", where,
+                     (int)options->meaning);
+}
+
+muster_status mst_compile_check_graph(const mst_graph *graph, const muster_graph_options *options) {
+    MUSTER_TRY(mst_compile_check_first(graph, options));
     if (graph->outputs.count + graph->updates.count == 0)
         return mst_error(MUSTER_INVALID_ARGUMENT, "%s: graph \"%s\": expected an output or an update, received none", where, graph->name);
     if (options->rows < 0)

@@ -166,6 +166,9 @@ enum { MST_MICRO_BATCHES = 1 << 20 };
  * has; operations that are placed on a device where they cannot be. Errors: INVALID_ARGUMENT,
  * UNSUPPORTED, the graph's first error. */
 muster_status mst_compile_check_graph(const mst_graph *graph, const muster_graph_options *options);
+/* Before the rules of the graph have made their updates: is it without an error, and is there such
+ * a meaning? */
+muster_status mst_compile_check_first(const mst_graph *graph, const muster_graph_options *options);
 muster_status mst_compile_check_sizes(const mst_graph_program *program);
 muster_status mst_compile_check_places(const mst_graph_program *program, muster_graph_meaning meaning);
 /* The first node that is placed on a device, or NULL. */

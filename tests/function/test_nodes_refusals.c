@@ -164,24 +164,6 @@ static muster_call_options with_deadline(void) {
     return options;
 }
 
-static void pass_another_dtype_async(launch_process *p, program *g) {
-    const muster_call_options options = with_deadline();
-    float sum = -1;
-    muster_pending *pending;
-    launch_ok(p, make_functions(g));
-    const muster_tensor x = muster_tensor_make(g->odd ? MUSTER_I32 : MUSTER_F32, g->x, 1, &g->rows);
-    const muster_tensor out = muster_tensor_make(MUSTER_F32, &sum, 0, NULL);
-    launch_ok(p, muster_function_call_async(g->train, &x, 1, &out, 1, &options, &pending));
-    launch_check(p, muster_pending_wait(&pending) == MUSTER_DTYPE_MISMATCH);
-    launch_check(p, strstr(muster_last_error(), "received i32") != NULL);
-    launch_ok(p, call(g, g->train, &options));
-}
-
-static void test_an_asynchronous_call_that_one_process_refuses(void **state) {
-    (void)state;
-    run_body(pass_another_dtype_async);
-}
-
 typedef enum refused_call { CALL, SINGLE, PREPARE, NAMED, ANOTHER_NAME, REFUSED_CALLS } refused_call;
 static refused_call refused_as;
 
@@ -302,7 +284,6 @@ int main(void) {
         cmocka_unit_test(test_another_shape),
         cmocka_unit_test(test_another_description),
         cmocka_unit_test(test_an_operation_on_a_variable_beside_a_call),
-        cmocka_unit_test(test_an_asynchronous_call_that_one_process_refuses),
         cmocka_unit_test(test_options_and_names_that_one_process_refuses),
         cmocka_unit_test(test_a_call_of_process_0_before_one_of_all),
         cmocka_unit_test(test_a_call_of_process_0_after_those_of_all),

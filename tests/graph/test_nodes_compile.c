@@ -127,7 +127,7 @@ static void unfused_in_one(launch_process *p) {
     if (!p->error[0]) close_with(p, &t);
 }
 
-static void checked_in_one(launch_process *p) {
+static void another_option_in_one(launch_process *p) {
     training t;
     muster_function *f;
     muster_graph_options options;
@@ -137,6 +137,11 @@ static void checked_in_one(launch_process *p) {
     options.check_memory = p->process == cell.odd;
     launch_refused(p, muster_graph_compile(t.graph, &options, &f), MUSTER_INVALID_ARGUMENT, "options.check_memory");
     options.check_memory = 0;
+    if (p->process == cell.odd) options.meaning = MUSTER_PER_WORKER;
+    launch_refused(p, muster_graph_compile(t.graph, &options, &f), MUSTER_INVALID_ARGUMENT, "options.meaning: expected MUSTER_");
+    if (p->process == cell.odd) options.meaning = 7;
+    launch_refused(p, muster_graph_compile(t.graph, &options, &f), MUSTER_INVALID_ARGUMENT, "expected a muster_graph_meaning, received 7");
+    options.meaning = MUSTER_ONE_DEVICE;
     steps_with(p, &t, &options);
     if (!p->error[0]) close_with(p, &t);
 }
@@ -157,9 +162,9 @@ static void all_compute_each_operation_by_itself_where_one_does(void **state) {
     all_compile(unfused_in_one);
 }
 
-static void all_refuse_where_one_checks_memory(void **state) {
+static void all_refuse_where_one_has_another_option(void **state) {
     (void)state;
-    all_compile(checked_in_one);
+    all_compile(another_option_in_one);
 }
 
 /* The others cannot ask what has been written: all is undefined there, and the next call refused in
@@ -197,7 +202,7 @@ static void a_call_that_one_gives_up_is_not_asked_about(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(all_compute_each_operation_by_itself_where_one_does),
-        cmocka_unit_test(all_refuse_where_one_checks_memory),
+        cmocka_unit_test(all_refuse_where_one_has_another_option),
         cmocka_unit_test(a_call_that_one_gives_up_is_not_asked_about),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
