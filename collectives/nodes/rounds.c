@@ -128,9 +128,7 @@ static muster_status arrive_to_begin(mst_nodes *nodes, const mst_round *round, m
     input.number = mst_nodes_data_number(nodes);
     const muster_status status = mst_rounds_arrive(nodes, &input, wait);
     /* SYSTEM: MPI has failed here, or what has come is none of ours, which the others do not see */
-    if ((status == MUSTER_TIMEOUT || status == MUSTER_SYSTEM) &&
-        !mst_control_is_poisoned(&rounds->control, MST_CONTROL_GIVEN_UP, rounds->epoch))
-        return mst_rounds_give_up(nodes, status);
+    if ((status == MUSTER_TIMEOUT || status == MUSTER_SYSTEM) && !mst_nodes_given_up(nodes)) return mst_rounds_give_up(nodes, status);
     if (status == MUSTER_BAD_STATE) return mst_close_told(nodes, round->where);
     MUSTER_TRY(status);
     rounds->begun = true;
