@@ -145,7 +145,7 @@ static muster_status renew_data(mst_nodes *nodes, const mst_round *round, mst_no
     return arrive_to_begin(nodes, &again, wait);
 }
 
-muster_status mst_nodes_begin(mst_nodes *nodes, mst_round *round) {
+static muster_status begin(mst_nodes *nodes, mst_round *round) {
     mst_rounds *rounds = nodes->rounds;
     char doing[MST_CALL_TEXT];
     round->text[MST_ROUND_TEXT - 1] = 0;
@@ -170,10 +170,10 @@ muster_status mst_nodes_begin(mst_nodes *nodes, mst_round *round) {
 /* A process that answers is not lost: it waits in the call, where it has a deadline of its own. One
  * that does not answer may be in a body, and bodies may take as long as they like, unless the call
  * has failed: then the others have given up already. */
-static bool may_still_end(const mst_rounds *rounds, const mst_round *round, const mst_nodes_wait *wait) {
-    if (mst_control_is_poisoned(&rounds->control, MST_CONTROL_GIVEN_UP, rounds->epoch)) return false;
+static bool may_still_end(const mst_nodes *nodes, const mst_round *round, const mst_nodes_wait *wait) {
+    if (mst_nodes_given_up(nodes)) return false;
     if (!wait->silent) return true;
-    return round->status == MUSTER_OK && !mst_control_is_poisoned(&rounds->control, MST_CONTROL_FAILED, rounds->epoch);
+    return round->status == MUSTER_OK && !mst_control_is_poisoned(&nodes->rounds->control, MST_CONTROL_FAILED, nodes->rounds->epoch);
 }
 
 /* A warning may not have had the time to find whom it is about. */
@@ -189,7 +189,7 @@ static muster_status wait_on(mst_nodes *nodes, const mst_round *round, mst_nodes
     mst_suspicion suspicion = {0};
     muster_status status = MUSTER_TIMEOUT;
     while (status == MUSTER_TIMEOUT) {
-        if (may_still_end(nodes->rounds, round, wait))
+        if (may_still_end(nodes, round, wait))
             log_that_it_waits(nodes, wait);
         else if (mst_late_is_lost(&suspicion, wait, true))
             break;
@@ -198,7 +198,7 @@ static muster_status wait_on(mst_nodes *nodes, const mst_round *round, mst_nodes
     return status;
 }
 
-muster_status mst_nodes_end(mst_nodes *nodes, mst_round *round) {
+static muster_status end(mst_nodes *nodes, mst_round *round) {
     mst_rounds *rounds = nodes->rounds;
     char doing[MST_CALL_TEXT], mine[MST_MESSAGE_SIZE];
     mst_error_save(mine);
@@ -210,6 +210,7 @@ muster_status mst_nodes_end(mst_nodes *nodes, mst_round *round) {
     mst_arrival_input input = input_of(round, MST_ROUND_END);
     muster_status status = mst_rounds_arrive(nodes, &input, &wait);
     if (status == MUSTER_TIMEOUT) status = wait_on(nodes, round, &wait);
+    if (status == MUSTER_SYSTEM && !mst_nodes_given_up(nodes)) mst_rounds_give_up(nodes, status); /* the others do not see it */
     nodes->wire->stale |= status != MUSTER_OK || rounds->arrival.header.status != MUSTER_OK;
     if (status == MUSTER_TIMEOUT && wait.silent) {
         char text[MST_CALL_TEXT + 40];
@@ -222,3 +223,16 @@ muster_status mst_nodes_end(mst_nodes *nodes, mst_round *round) {
     round->all = rounds->arrival.all;
     return MUSTER_OK;
 }
+
+/* Of this thread, since other threads make rounds of other calls. */
+static _Thread_local uint64_t failed_rounds;
+
+uint64_t mst_nodes_failed_rounds(void) { return failed_rounds; }
+
+static muster_status counted(muster_status status) {
+    failed_rounds += status != MUSTER_OK;
+    return status;
+}
+
+muster_status mst_nodes_begin(mst_nodes *nodes, mst_round *round) { return counted(begin(nodes, round)); }
+muster_status mst_nodes_end(mst_nodes *nodes, mst_round *round) { return counted(end(nodes, round)); }

@@ -321,15 +321,18 @@ MUSTER_API MUSTER_NODISCARD muster_status muster_function_weights(muster_functio
 /* The same as muster_function_call, but returns at once, with a handle in *pending. The call takes
  * its place in the order of calls now. When its turn comes, a thread of the runtime makes it, and
  * serves rank 0 where the caller's thread would.
- * Arguments that muster_function_call refuses are refused here, at once. Checks that depend on
- * variables or on the memory of devices (which calls before this one may change), or on how the
- * rows are distributed over the devices, are made later; wait returns their errors and any other
- * later failure. muster_runtime_tensor_destroy waits for the calls before it, so that a tensor of a
+ * Arguments that muster_function_call refuses are refused here, at once. With several processes the
+ * others are told when they make the call, and get the same error. Checks that depend on variables
+ * or on the memory of devices (which calls before this one may change), or on how the rows are
+ * distributed over the devices, are made later; wait returns their errors and any other later
+ * failure. muster_runtime_tensor_destroy waits for the calls before it, so that a tensor of a
  * device may be destroyed as soon as the call has its place in the order.
  * The tensor descriptors, options and selections are copied. The memory of tensors and of index
  * lists is used until wait has returned or test has reported the end: until then it must stay valid
  * and must not be written, and outputs must not be read.
- * At most 64 calls of a runtime may be waiting; one more is refused with BAD_STATE.
+ * At most 64 calls of a runtime may be waiting; one more is refused with BAD_STATE. With several
+ * processes that refusal, and one for lack of memory, returns when the others make the call, and
+ * they get it, too.
  * queue_timeout_ns counts from this call; that it has passed is noticed when the calls before this
  * one have ended. Closing the runtime waits for all pending calls; their handles stay valid. The
  * handle belongs to the caller, who ends it with wait or destroy.

@@ -1,6 +1,6 @@
 /* Asynchronous calls: keeps their arguments until a thread of the pool makes the call, and then
  * their result. */
-#include "call_private.h"
+#include "processes_private.h"
 
 #include <pthread.h>
 #include <string.h>
@@ -88,6 +88,45 @@ static muster_status pending_make(muster_function *function, const char *where, 
     return MUSTER_OK;
 }
 
+/* ---- refusing one ---- */
+
+/* A call that this process has refused. It takes the place of the call in the queue, and tells the
+ * other processes, which wait for the call. */
+typedef struct pending_refusal {
+    mst_job job; /* must be the first member */
+    muster_function *function;
+    const char *where;
+    muster_status refused;
+    char message[MST_MESSAGE_SIZE];
+} pending_refusal;
+
+static void refusal_serve(mst_job *job, muster_status status) {
+    pending_refusal *refusal = (pending_refusal *)job;
+    if (!status) {
+        mst_pool *pool = refusal->function->object.runtime->pool;
+        const mst_arguments arguments = {.where = refusal->where, .options = &mst_call_options_default};
+        (void)mst_processes_refuse(refusal->function, &arguments, mst_error_restore(refusal->refused, refusal->message));
+        mst_pool_leave(pool);
+    }
+    mst_free(refusal);
+}
+
+/* Waits for the other processes only where the queue cannot take the refusal. */
+static muster_status pending_refuse(muster_function *function, const char *where, muster_status refused) {
+    char message[MST_MESSAGE_SIZE];
+    if (!function->object.runtime->nodes) return refused;
+    mst_error_save(message);
+    pending_refusal *refusal = mst_alloc(sizeof *refusal);
+    if (refusal) {
+        *refusal = (pending_refusal){.job.run = refusal_serve, .function = function, .where = where, .refused = refused};
+        memcpy(refusal->message, message, sizeof refusal->message);
+        if (mst_pool_submit(function->object.runtime->pool, &refusal->job, where, 0) == MUSTER_OK)
+            return mst_error_restore(refused, message);
+        mst_free(refusal);
+    }
+    return mst_processes_refuse_options(function, where, false, mst_error_restore(refused, message));
+}
+
 muster_status muster_function_call_async(muster_function *function, const muster_tensor *inputs, int32_t input_count,
                                          const muster_tensor *outputs, int32_t output_count, const muster_call_options *options,
                                          muster_pending **pending) {
@@ -99,14 +138,13 @@ muster_status muster_function_call_async(muster_function *function, const muster
     if (!function) return mst_error_null(where, "function", "a function");
     mst_pool *pool = function->object.runtime->pool;
     MUSTER_TRY(mst_pool_ready(pool, where));
-    MUSTER_TRY(mst_plan_check(function, where, inputs, input_count, outputs, output_count, options, &known));
-    MUSTER_TRY(pending_make(function, where, inputs, input_count, outputs, output_count, &known, &made));
-    const muster_status status = mst_pool_submit(pool, &made->job, where, known.queue_timeout_ns);
-    if (status)
-        pending_free_unmade(made);
-    else
-        *pending = made;
-    return status;
+    muster_status status = mst_plan_check(function, where, inputs, input_count, outputs, output_count, options, &known);
+    if (!status) status = pending_make(function, where, inputs, input_count, outputs, output_count, &known, &made);
+    if (status) return pending_refuse(function, where, status);
+    status = mst_pool_submit(pool, &made->job, where, known.queue_timeout_ns);
+    if (!status) return *pending = made, MUSTER_OK;
+    pending_free_unmade(made);
+    return pending_refuse(function, where, status);
 }
 
 /* ---- its end ---- */

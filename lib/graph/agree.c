@@ -83,6 +83,20 @@ static void options_details(const void *context, mst_round_details *details) {
     mst_round_detail(details, "options.check_memory", "%d", options->check_memory != 0);
 }
 
+static void name_compilation(const mst_graph *graph, mst_round *round) {
+    snprintf(round->text, sizeof round->text, "the compilation of graph '%.100s'", graph->name);
+}
+
+muster_status mst_program_refuse(const mst_graph *graph, muster_status refused) {
+    const int8_t flag = 0;
+    mst_round round = {.where = where, .status = refused, .rank = -1, .signature = signature_of(graph, NULL)};
+    if (!graph->runtime->nodes) return refused;
+    round.payload = &flag;
+    round.payload_bytes = sizeof flag;
+    name_compilation(graph, &round);
+    return round_run(graph, &round);
+}
+
 muster_status mst_program_agree_options(const mst_graph *graph, const muster_graph_options *options, muster_status status, bool *unfused) {
     mst_round round = {.where = where, .status = status, .rank = -1, .details_context = options};
     round.signature = signature_of(graph, NULL);
@@ -90,7 +104,7 @@ muster_status mst_program_agree_options(const mst_graph *graph, const muster_gra
         round.details = options_details;
         round.signature = mst_hash_number(mst_hash_number(round.signature, options->meaning), options->check_memory != 0);
     }
-    snprintf(round.text, sizeof round.text, "the compilation of graph '%.100s'", graph->name);
+    name_compilation(graph, &round);
     return flag_agree(graph, &round, unfused);
 }
 

@@ -1,5 +1,6 @@
 /* A graph becomes a function. */
 #include "environment_impl.h"
+#include "nodes/nodes_impl.h"
 #include "observe_private.h"
 #include "options_impl.h"
 #include "owner_impl.h"
@@ -236,19 +237,23 @@ static muster_status check_before(const mst_graph *graph, muster_graph_options *
 
 /* A process whose devices compile no groups computes each operation by itself, and so do all. What
  * decides whether there is a pass is agreed on before: without one, all processes lay the states
- * of rules anew, in rounds. */
+ * of rules anew, in rounds. A process that has failed by itself makes one more round, in which it
+ * tells the others, whichever round these make. */
 static muster_status program_make_everywhere(mst_graph *graph, muster_graph_options *options, mst_graph_program **program) {
     bool again, unfused = options->unfused || !devices_fuse(graph->runtime);
     if (!graph->runtime->nodes) return program_make(graph, options, program);
     MUSTER_TRY(mst_program_agree_options(graph, options, check_before(graph, options), &unfused));
     options->unfused = unfused;
+    const uint64_t failed_rounds = mst_nodes_failed_rounds();
     muster_status status = program_begin(graph, options, program, &again);
+    if (mst_nodes_failed_rounds() != failed_rounds) return status;
     MUSTER_TRY(mst_program_agree_groups(graph, again ? MUSTER_OK : status, &again));
     if (again) {
         if (*program) mst_graph_program_destroy(*program);
         *program = NULL;
         options->unfused = 1;
         status = program_try(graph, options, program, &again);
+        if (mst_nodes_failed_rounds() != failed_rounds) return status;
     }
     return mst_program_agree(graph, *program, status);
 }
@@ -282,16 +287,18 @@ muster_status muster_graph_compile(muster_graph *handle, const muster_graph_opti
     *function = NULL;
     MUSTER_TRY(mst_graph_check(handle, where));
     mst_graph *graph = handle->graph;
-    MUSTER_TRY(mst_options_read(where, "muster_graph_options", options, &known, sizeof known));
     MUSTER_TRY(mst_runtime_check_open(graph->runtime, where));
+    const muster_status read = mst_options_read(where, "muster_graph_options", options, &known, sizeof known);
+    if (read) return mst_program_refuse(graph, read);
     mst_graph_program *program = NULL;
     muster_function *made = NULL;
     muster_status status = program_make_everywhere(graph, &known, &program);
     if (status != MUSTER_OK) return compile_undo(program, NULL, status);
+    const uint64_t failed_rounds = mst_nodes_failed_rounds();
     status = states_lay(program);
     const bool passes = program->pass != NULL;
     if (status == MUSTER_OK) status = function_make(&program, &known, &made);
-    status = mst_program_agree_made(graph, status);
+    if (mst_nodes_failed_rounds() == failed_rounds) status = mst_program_agree_made(graph, status);
     if (status != MUSTER_OK) return compile_undo(program, made, status);
     if (passes) mst_function_set_ended(made, mst_pass_ended);
     graph->frozen = true;

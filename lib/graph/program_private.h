@@ -238,7 +238,9 @@ muster_status mst_pass_lay_states(mst_graph_program *program);
  * one they do nothing. agree_options, before anything else: *unfused: does this process compute
  * each operation by itself? Becomes: does any? agree_groups, in the same way: have groups been
  * refused by a device, so that the program is made again without? agree: do all have the same
- * program? agree_made: have all made their function? */
+ * program? agree_made: have all made their function? refuse: tells the others, in place of
+ * agree_options, that this process refuses to compile. */
+muster_status mst_program_refuse(const mst_graph *graph, muster_status refused);
 muster_status mst_program_agree_options(const mst_graph *graph, const muster_graph_options *options, muster_status status, bool *unfused);
 muster_status mst_program_agree_groups(const mst_graph *graph, muster_status status, bool *again);
 muster_status mst_program_agree(const mst_graph *graph, const mst_graph_program *program, muster_status status);

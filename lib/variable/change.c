@@ -40,8 +40,16 @@ static muster_status allocate_plan(mst_change *change) {
     return change->temporary ? MUSTER_OK : mst_out_of_memory(change->where, (int64_t)(cells * sizeof *change->temporary));
 }
 
+/* Of a list that is refused, so that any entry may be NULL. */
+static muster_status refuse_variables(const char *where, muster_variable *const *variables, int32_t count, muster_status refused) {
+    for (int32_t i = 0; variables && i < count; i++)
+        if (variables[i]) return mst_change_refuse(variables[i]->object.runtime, where, variables[i]->object.name, refused);
+    return refused;
+}
+
 muster_status mst_change_begin_any(mst_change *change, const char *where, muster_variable *const *variables, int32_t count) {
-    MUSTER_TRY(check_list(where, variables, count));
+    const muster_status listed = check_list(where, variables, count);
+    if (listed != MUSTER_OK) return refuse_variables(where, variables, count, listed);
     *change = (mst_change){.where = where, .variables = variables, .count = count};
     if (count == 0) return MUSTER_OK;
     change->runtime = variables[0]->object.runtime;
@@ -97,6 +105,15 @@ muster_status mst_change_end(mst_change *change, muster_status status) {
     mst_free(change->next);
     if (change->runtime) mst_pool_leave(change->runtime->pool);
     return status;
+}
+
+muster_status mst_change_refuse(muster_runtime *runtime, const char *where, const char *name, muster_status refused) {
+    char message[MST_MESSAGE_SIZE];
+    if (!runtime->pool || !runtime->nodes) return refused;
+    mst_error_save(message);
+    MUSTER_TRY(mst_pool_enter(runtime->pool, where, 0));
+    mst_change change = {.where = where, .runtime = runtime, .size = runtime->total, .name = name ? name : ""};
+    return mst_change_end(&change, mst_error_restore(refused, message));
 }
 
 muster_status mst_change_refuse_list(const mst_change *change, const char *what) {

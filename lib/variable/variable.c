@@ -71,15 +71,16 @@ static muster_status create_variable(const char *where, muster_runtime *runtime,
     if (checked && !runtime->nodes) return checked;
     if (checked) value = (muster_tensor){.dtype = MUSTER_F32}; /* which is not looked at */
     muster_variable *created = mst_alloc(sizeof *created);
-    if (!created) return mst_out_of_memory(where, sizeof *created);
+    if (!created) return mst_change_refuse(runtime, where, name, mst_out_of_memory(where, sizeof *created));
     created->object.runtime = runtime;
     created->dtype = value.dtype;
     created->ndim = value.ndim;
     atomic_init(&created->split_axis, -1);
     mst_change change;
-    muster_status status = mst_variable_make_replicas(created)
-                               ? mst_change_begin(&change, where, &created, 1)
-                               : mst_out_of_memory(where, runtime->total * (int64_t)sizeof *created->replicas);
+    muster_status status =
+        mst_variable_make_replicas(created)
+            ? mst_change_begin(&change, where, &created, 1)
+            : mst_change_refuse(runtime, where, name, mst_out_of_memory(where, runtime->total * (int64_t)sizeof *created->replicas));
     if (status == MUSTER_OK) {
         change.tensors = checked ? NULL : &value;
         change.name = name;

@@ -134,7 +134,44 @@ static void test_all_learn_of_it(void **state) {
     assert_int_equal(launches, 4);
 }
 
+/* The same from the end of the second call on. */
+static void end_otherwise(nodes_test *test, mst_nodes *nodes, int32_t process) {
+    mst_round round = nodes_round("the second");
+    nodes_call(test, nodes, "the first", MUSTER_OK);
+    nodes_note(test, process, mst_nodes_begin(nodes, &round));
+    pthread_barrier_wait(&test->barrier);
+    if (process == 0) atomic_store(&only_to, 0);
+    pthread_barrier_wait(&test->barrier);
+    nodes_note(test, process, mst_nodes_end(nodes, &round));
+}
+
+/* A process whose end was complete has ended; the others do not wait for the one that cannot. */
+static void test_all_learn_of_it_at_the_end(void **state) {
+    (void)state;
+    int32_t launches = 0, told = 0;
+    for (int32_t processes = 3; processes <= NODES_MOST; processes += 2, launches++) {
+        nodes_test test = {
+            .launch_options = {.processes = processes}, .on_lost = MST_LOST_ERROR, .body = end_otherwise, .open = open_translated};
+        odd = 1;
+        atomic_store(&changed, 0);
+        atomic_store(&only_to, -2);
+        nodes_run(&test);
+        assert_true(atomic_load(&changed) > 0);
+        nodes_expect(&test, 0, processes - 1, 2, MUSTER_OK, "");
+        for (int32_t p = 0; p < processes; p++) {
+            assert_int_equal(test.notes[p], 4);
+            if (p > 0 && test.status[p][3] == MUSTER_OK) continue;
+            if (test.status[p][3] != MUSTER_SYSTEM || !strstr(test.message[p][3], "that are no header of this version"))
+                fail_msg("process %d of %d: %s: %s", (int)p, (int)processes, muster_status_name(test.status[p][3]), test.message[p][3]);
+            told += p > 0;
+        }
+    }
+    assert_int_equal(launches, 2);
+    assert_true(told > 0);
+}
+
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_all_refuse), cmocka_unit_test(test_all_learn_of_it)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_all_refuse), cmocka_unit_test(test_all_learn_of_it),
+                                       cmocka_unit_test(test_all_learn_of_it_at_the_end)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

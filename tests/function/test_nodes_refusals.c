@@ -1,14 +1,18 @@
 /* Programs of a launch that do not make the same calls: each process returns the same whole
  * sentence, nothing hangs, and the next call that all make is right. The processes are threads with
  * runtimes of their own, on three hosts. */
+#include "memory_impl.h"
 #include "muster/communicator.h"
 #include "muster/function.h"
 #include "muster/variable.h"
 #include "runtime_launch.h"
 
+#include <pthread.h>
+#include <sched.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 enum { PROCESSES = 3, ODD = 2 }; /* the process that does otherwise */
 
@@ -191,6 +195,167 @@ static void test_options_and_names_that_one_process_refuses(void **state) {
     assert_int_equal(refused_as, 5);
 }
 
+/* ---- asynchronous calls that one process refuses ---- */
+
+/* 1: the odd process has refused its call, and the others may make theirs. */
+static _Atomic int refused_at_once;
+
+static muster_status call_in_the_background(program *g, float *sum, muster_pending **pending) {
+    const muster_tensor x = muster_tensor_make(MUSTER_F32, g->x, 1, &g->rows), out = muster_tensor_make(MUSTER_F32, sum, 0, NULL);
+    return muster_function_call_async(g->train, &x, 1, &out, 1, NULL, pending);
+}
+
+static void refuse_in_the_background(launch_process *p, program *g) {
+    static const char sentence[] = "inputs: expected the 1 of function 'train', received NULL";
+    muster_pending *before, *pending, *after;
+    float sums[3] = {-1, -1, -1};
+    const muster_tensor out = muster_tensor_make(MUSTER_F32, &sums[1], 0, NULL);
+    launch_ok(p, make_functions(g));
+    while (!g->odd && !refused_at_once) sched_yield();
+    launch_ok(p, call_in_the_background(g, &sums[0], &before));
+    if (g->odd) {
+        const muster_status refused = muster_function_call_async(g->train, NULL, 1, &out, 1, NULL, &pending);
+        refused_at_once = 1;
+        launch_refused(p, refused, MUSTER_INVALID_ARGUMENT, sentence);
+        launch_check(p, pending == NULL);
+    } else {
+        launch_ok(p, call_in_the_background(g, &sums[1], &pending));
+    }
+    launch_ok(p, call_in_the_background(g, &sums[2], &after));
+    launch_ok(p, muster_pending_wait(&before));
+    if (!g->odd) {
+        launch_refused(p, muster_pending_wait(&pending), MUSTER_INVALID_ARGUMENT, sentence);
+        launch_check(p, strstr(muster_last_error(), "process 2 (host host2)") != NULL);
+    }
+    launch_ok(p, muster_pending_wait(&after));
+    launch_check(p, sums[0] == 3 && sums[1] == -1 && sums[2] == 3);
+    launch_ok(p, call(g, g->train, NULL));
+}
+
+static void test_an_asynchronous_call_that_one_process_refuses(void **state) {
+    (void)state;
+    refused_at_once = 0;
+    run_body(refuse_in_the_background);
+    assert_int_equal(refused_at_once, 1);
+}
+
+/* The function ends behind the refusal, which has been queued before. */
+static void destroy_behind_a_refusal(launch_process *p, program *g) {
+    muster_pending *pending;
+    float sum = -1;
+    const muster_tensor out = muster_tensor_make(MUSTER_F32, &sum, 0, NULL);
+    launch_ok(p, make_functions(g));
+    if (g->odd) {
+        launch_check(p, muster_function_call_async(g->train, NULL, 1, &out, 1, NULL, &pending) == MUSTER_INVALID_ARGUMENT);
+    } else {
+        launch_ok(p, call_in_the_background(g, &sum, &pending));
+        launch_check(p, muster_pending_wait(&pending) == MUSTER_INVALID_ARGUMENT);
+    }
+    launch_ok(p, muster_function_destroy(g->train));
+    launch_ok(p, call(g, g->evaluate, NULL));
+}
+
+static void test_a_function_that_ends_behind_a_refusal(void **state) {
+    (void)state;
+    run_body(destroy_behind_a_refusal);
+}
+
+/* The k-th allocation fails, in whichever process makes it. */
+enum { FAILING_ALLOCATIONS = 30 };
+static pthread_barrier_t all_processes;
+static muster_status poor_statuses[PROCESSES][FAILING_ALLOCATIONS];
+
+static void call_without_memory(launch_process *p, program *g) {
+    launch_ok(p, make_functions(g));
+    launch_ok(p, call(g, g->train, NULL));
+    for (int k = 0; k < FAILING_ALLOCATIONS; k++) {
+        muster_pending *pending;
+        float sum = -1;
+        pthread_barrier_wait(&all_processes);
+        if (g->odd) mst_memory_fail_at(k + 1);
+        pthread_barrier_wait(&all_processes);
+        muster_status status = call_in_the_background(g, &sum, &pending);
+        if (!status) status = muster_pending_wait(&pending);
+        poor_statuses[p->process][k] = status;
+        pthread_barrier_wait(&all_processes);
+        if (g->odd) mst_memory_fail_at(0);
+        pthread_barrier_wait(&all_processes);
+        launch_ok(p, call(g, g->train, NULL));
+    }
+}
+
+static void test_an_asynchronous_call_without_memory(void **state) {
+    (void)state;
+    int failed = 0;
+    pthread_barrier_init(&all_processes, NULL, PROCESSES);
+    run_body(call_without_memory);
+    pthread_barrier_destroy(&all_processes);
+    for (int k = 0; k < FAILING_ALLOCATIONS; k++) {
+        for (int p = 1; p < PROCESSES; p++) assert_int_equal(poor_statuses[p][k], poor_statuses[0][k]);
+        failed += poor_statuses[0][k] != MUSTER_OK;
+    }
+    assert_in_range(failed, PROCESSES, FAILING_ALLOCATIONS - 1); /* each keeps the arguments of its call */
+}
+
+/* ---- more asynchronous calls than the queue takes ---- */
+
+enum { QUEUED = 64 }; /* behind the one that runs */
+static _Atomic int body_runs, next_is_refused;
+
+static muster_status held_body(muster_worker *worker, const muster_tensor *in, muster_tensor *out, void *user) {
+    const program *g = user;
+    (void)in;
+    body_runs = 1;
+    while (!g->odd && !next_is_refused) sched_yield();
+    if (!g->odd) { /* time for the odd process to make the call that its queue does not take */
+        const struct timespec pause = {.tv_nsec = 200000000};
+        nanosleep(&pause, NULL);
+    }
+    return muster_fill(worker, 1, out[0]);
+}
+
+static muster_status fill_body(muster_worker *worker, const muster_tensor *in, muster_tensor *out, void *user) {
+    (void)in, (void)user;
+    return muster_fill(worker, 1, out[0]);
+}
+
+static void overfill_the_queue(launch_process *p, program *g) {
+    static float results[PROCESSES][QUEUED + 2];
+    muster_pending *pending[QUEUED + 2] = {NULL};
+    muster_function *held, *short_one;
+    muster_status status = MUSTER_OK;
+    float *const r = results[p->process];
+    launch_ok(p, muster_function_create(g->runtime, "held", held_body, g, &held));
+    launch_ok(p, muster_function_output(held, "r", MUSTER_F32, 0, MUSTER_SUM));
+    launch_ok(p, muster_function_create(g->runtime, "short", fill_body, NULL, &short_one));
+    launch_ok(p, muster_function_output(short_one, "r", MUSTER_F32, 0, MUSTER_SUM));
+    for (int32_t i = 0; i < QUEUED + 2; i++) {
+        const muster_tensor out = muster_tensor_make(MUSTER_F32, &r[i], 0, NULL);
+        if (g->odd && i == QUEUED + 1) next_is_refused = 1;
+        if (g->odd) {
+            const muster_status made = muster_function_call_async(i ? short_one : held, NULL, 0, &out, 1, NULL, &pending[i]);
+            if (i <= QUEUED) launch_ok(p, made);
+            if (i > QUEUED) launch_check(p, made == MUSTER_BAD_STATE && !pending[i]);
+        } else if (i <= QUEUED) {
+            launch_ok(p, muster_function_call(i ? short_one : held, NULL, 0, &out, 1, NULL));
+        } else {
+            status = muster_function_call(short_one, NULL, 0, &out, 1, NULL);
+            launch_check(p, status == MUSTER_BAD_STATE && strstr(muster_last_error(), "64 asynchronous calls are queued already"));
+        }
+        while (i == 0 && !body_runs) sched_yield();
+    }
+    for (int32_t i = 0; g->odd && i <= QUEUED; i++) launch_ok(p, muster_pending_wait(&pending[i]));
+    for (int32_t i = 0; i <= QUEUED; i++) launch_check(p, r[i] == PROCESSES);
+    launch_ok(p, make_functions(g));
+    launch_ok(p, call(g, g->train, NULL));
+}
+
+static void test_a_queue_that_is_full_in_one_process(void **state) {
+    (void)state;
+    body_runs = next_is_refused = 0;
+    run_body(overfill_the_queue);
+}
+
 /* ---- calls that not all make ---- */
 
 /* `if (process == 0) call();`, and then what all call. */
@@ -285,6 +450,10 @@ int main(void) {
         cmocka_unit_test(test_another_description),
         cmocka_unit_test(test_an_operation_on_a_variable_beside_a_call),
         cmocka_unit_test(test_options_and_names_that_one_process_refuses),
+        cmocka_unit_test(test_an_asynchronous_call_that_one_process_refuses),
+        cmocka_unit_test(test_a_function_that_ends_behind_a_refusal),
+        cmocka_unit_test(test_an_asynchronous_call_without_memory),
+        cmocka_unit_test(test_a_queue_that_is_full_in_one_process),
         cmocka_unit_test(test_a_call_of_process_0_before_one_of_all),
         cmocka_unit_test(test_a_call_of_process_0_after_those_of_all),
         cmocka_unit_test(test_a_process_that_makes_no_call),

@@ -179,13 +179,16 @@ enum {
     NO_DISTRIBUTION,
     NO_RESULTS,
     NO_LIST,
+    NO_VARIABLE,
+    VARIABLE_TWICE,
     REFUSALS
 };
 
 static muster_status refused_call(const refusal *r, int32_t process, muster_runtime *runtime, muster_variable *v) {
     float values[4] = {1, 2, 3, 4};
     muster_variable *other;
-    const muster_tensor result = muster_f32(values, 2);
+    const muster_tensor result = muster_f32(values, 2), results[2] = {result, result};
+    muster_variable *const list[2] = {v, process && r->which == NO_VARIABLE ? NULL : v};
     muster_initialiser_options options;
     muster_initialiser_options_init(&options);
     options.seed = 3 + (uint64_t)process;
@@ -216,6 +219,10 @@ static muster_status refused_call(const refusal *r, int32_t process, muster_runt
         return muster_variables_reduce_to(&v, process ? NULL : &result, 1, MUSTER_SUM);
     case NO_LIST:
         return muster_variables_scatter(&v, process ? NULL : &result, 1, NULL);
+    case NO_VARIABLE:
+        return muster_variables_scatter(list, results, process ? 2 : 1, NULL);
+    case VARIABLE_TWICE:
+        return muster_variables_scatter(list, results, process ? 2 : 1, NULL);
     default:
         return muster_variables_broadcast_from(&v, 1, 3);
     }
@@ -258,6 +265,8 @@ static void what_differs_is_refused_in_all_processes(void **state) {
         {"muster_variable_initialise: ", "99"},
         {"muster_variables_reduce_to: results: expected 1 tensors, received NULL", ""},
         {"muster_variables_scatter: values: expected 1 tensors, received NULL", ""},
+        {"muster_variables_scatter: variables[1]: expected a variable, received NULL", ""},
+        {"muster_variables_scatter: variables[1]: expected every variable once, received 'v' again", ""},
     };
     static refusal r;
     for (r.which = 0; r.which < REFUSALS; r.which++) {
@@ -271,7 +280,7 @@ static void what_differs_is_refused_in_all_processes(void **state) {
                     fail_msg("case %d: \"%s\" lacks \"%s\"", r.which, r.messages[p], texts[r.which][i]);
         }
     }
-    assert_int_equal(r.which, 13);
+    assert_int_equal(r.which, 15);
 }
 
 /* ---- values that differ ---- */
@@ -304,58 +313,99 @@ static void values_are_compared_where_it_is_asked_for(void **state) {
     unsetenv("MUSTER_CHECK");
 }
 
-enum { FAILING_ALLOCATIONS = 12 };
+/* ---- memory ---- */
+
+/* The k-th allocation of an operation fails, in whichever process makes it. Of values that do not
+ * lie one behind the other, a process compares a copy. */
+typedef enum poor_operation { SET, CREATE, SPLIT, JOIN, POOR_OPERATIONS } poor_operation;
+enum { FAILING_ALLOCATIONS = 40 };
 static pthread_barrier_t both;
 
-/* The k-th allocation of a set fails, in whichever process makes it: of values that do not lie one
- * behind the other, a process compares a copy. */
-static void set_without_memory(launch_process *p) {
-    muster_status(*statuses)[FAILING_ALLOCATIONS] = p->context;
-    float values[4] = {5, 0, 6, 0}, back[2] = {0};
-    muster_variable *v;
+typedef struct poverty {
+    poor_operation operation;
+    muster_status statuses[2][FAILING_ALLOCATIONS];
+} poverty;
+
+typedef struct poor_program {
     muster_runtime *runtime;
-    const muster_runtime_options options = launch_options("host:1");
-    muster_tensor even = muster_f32(values, 2);
+    muster_variable *v, *m, *made;
+    float given[4], matrix[4];
+} poor_program;
+
+static muster_tensor even_of(poor_program *g) {
+    muster_tensor even = muster_f32(g->given, 2);
     even.strides[0] = 2;
-    launch_ok(p, muster_runtime_open(&options, &runtime));
-    launch_ok(p, muster_variable_create(runtime, "v", muster_f32(back, 2), &v));
+    return even;
+}
+
+static muster_status operate(poor_program *g, poor_operation operation) {
+    g->made = NULL;
+    if (operation == SET) return muster_variable_set(g->v, 0, even_of(g));
+    if (operation == CREATE) return muster_variable_create(g->runtime, "made", even_of(g), &g->made);
+    return operation == SPLIT ? muster_variable_split(g->m, 0) : muster_variable_join(g->m);
+}
+
+/* Back to what was before the operation. */
+static muster_status operate_back(poor_program *g, poor_operation operation) {
+    if (operation == SPLIT) return muster_variable_join(g->m);
+    if (operation == JOIN) return muster_variable_split(g->m, 0);
+    return muster_variable_destroy(g->made);
+}
+
+static void operate_without_memory(launch_process *p) {
+    poverty *c = p->context;
+    float back[4] = {0};
+    poor_program g = {.given = {5, 0, 6, 0}, .matrix = {1, 2, 3, 4}};
+    muster_runtime_options options = launch_options("host:1");
+    options.fail_after_ns = 5000000000; /* far above what an operation takes: a process that waits alone fails the test */
+    launch_ok(p, muster_runtime_open(&options, &g.runtime));
+    launch_ok(p, muster_variable_create(g.runtime, "v", muster_f32(back, 2), &g.v));
+    launch_ok(p, muster_variable_create(g.runtime, "m", muster_f32(g.matrix, 2, 2), &g.m));
+    if (c->operation == JOIN) launch_ok(p, muster_variable_split(g.m, 0));
     for (int k = 0; k < FAILING_ALLOCATIONS; k++) {
         pthread_barrier_wait(&both);
         if (p->process == 0) mst_memory_fail_at(k + 1);
         pthread_barrier_wait(&both);
-        statuses[p->process][k] = muster_variable_set(v, 0, even);
+        c->statuses[p->process][k] = operate(&g, c->operation);
         pthread_barrier_wait(&both);
         if (p->process == 0) mst_memory_fail_at(0);
         pthread_barrier_wait(&both);
-        launch_ok(p, muster_variable_set(v, 0, even));
-        launch_ok(p, muster_variable_get(v, 0, muster_f32(back, 2)));
+        if (c->statuses[p->process][k] != MUSTER_OK) launch_ok(p, operate(&g, c->operation)); /* nothing half-done is in the way */
+        launch_ok(p, operate_back(&g, c->operation));
+        launch_ok(p, muster_variable_set(g.v, 0, even_of(&g)));
+        launch_ok(p, muster_variable_get(g.v, 0, muster_f32(back, 2)));
         launch_check(p, back[0] == 5 && back[1] == 6);
+        launch_ok(p, muster_variable_get_whole(g.m, muster_f32(back, 2, 2)));
+        launch_check(p, memcmp(back, g.matrix, sizeof back) == 0);
     }
-    launch_ok(p, muster_runtime_close(runtime));
+    launch_ok(p, muster_runtime_close(g.runtime));
 }
 
-static void a_lack_of_memory_is_no_difference(void **state) {
+static void a_lack_of_memory_fails_an_operation_in_all_processes(void **state) {
     (void)state;
-    static muster_status statuses[2][FAILING_ALLOCATIONS];
-    int failed = 0;
+    static const int least[POOR_OPERATIONS] = {2, 4, 4, 4}; /* both processes allocate */
+    static poverty c;
     setenv("MUSTER_CHECK", "1", 1);
     pthread_barrier_init(&both, NULL, 2);
-    launch_run(&(wire_launch_options){.processes = 2}, set_without_memory, statuses);
+    for (c.operation = SET; c.operation < POOR_OPERATIONS; c.operation++) {
+        int failed = 0;
+        launch_run(&(wire_launch_options){.processes = 2}, operate_without_memory, &c);
+        for (int k = 0; k < FAILING_ALLOCATIONS; k++) {
+            assert_int_equal(c.statuses[0][k], c.statuses[1][k]);
+            if (c.statuses[0][k] != MUSTER_OK) assert_int_equal(c.statuses[0][k], MUSTER_OUT_OF_MEMORY);
+            failed += c.statuses[0][k] != MUSTER_OK;
+        }
+        assert_in_range(failed, least[c.operation], FAILING_ALLOCATIONS - 1); /* the last k is beyond the operation's allocations */
+    }
     pthread_barrier_destroy(&both);
     unsetenv("MUSTER_CHECK");
-    for (int k = 0; k < FAILING_ALLOCATIONS; k++) {
-        assert_int_equal(statuses[0][k], statuses[1][k]);
-        if (statuses[0][k] != MUSTER_OK) assert_int_equal(statuses[0][k], MUSTER_OUT_OF_MEMORY);
-        failed += statuses[0][k] != MUSTER_OK;
-    }
-    assert_in_range(failed, 2, FAILING_ALLOCATIONS); /* the copies of both processes */
 }
 
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_value_is_set_and_read_on_any_rank),       cmocka_unit_test(rows_are_scattered_stacked_and_concatenated),
         cmocka_unit_test(random_numbers_are_those_of_one_process),   cmocka_unit_test(what_differs_is_refused_in_all_processes),
-        cmocka_unit_test(values_are_compared_where_it_is_asked_for), cmocka_unit_test(a_lack_of_memory_is_no_difference),
+        cmocka_unit_test(values_are_compared_where_it_is_asked_for), cmocka_unit_test(a_lack_of_memory_fails_an_operation_in_all_processes),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

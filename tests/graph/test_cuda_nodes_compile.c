@@ -1,16 +1,20 @@
 /* Graphs with rules that several processes compile, each a thread of this program, where one of
- * them compiles in another way: all do as it does, or all refuse in the same round. And
+ * them compiles in another way, or cannot: all do as it does, or all refuse in the same round. And
  * calls that one of them gives up when the others have begun. After each the next calls meet. */
+#include "base_seed.h"
 #include "call_private.h"
 #include "communicator_impl.h"
 #include "graph_fixture.h"
+#include "memory_impl.h"
 #include "muster/rule.h"
 #include "nodes/rounds_private.h"
 #include "processes_private.h"
 #include "runtime_impl.h"
 #include "runtime_launch.h"
+#include "sim.h"
 
 #include <math.h>
+#include <pthread.h>
 #include <sched.h>
 
 enum { PROCESSES = 2, ROWS = 8, WIDTH = 12, RULES = 2 };
@@ -30,20 +34,26 @@ static struct {
     _Atomic bool exchanges;
 } cell;
 
-static void prepare(muster_runtime *runtime, training *t) {
-    static double zeros[WIDTH];
+static void add_graph_with(training *t, muster_update_rule rule) {
     muster_rule_options how;
     muster_expr *d[1];
-    t->runtime = runtime;
-    assert_ok(muster_variable_create(t->runtime, "w", muster_f64(zeros, WIDTH, 1), &t->w));
     assert_ok(muster_graph_create(t->runtime, "line", &t->graph));
     (void)muster_graph_input(t->graph, "x", MUSTER_F64, MUSTER_SHAPE(MUSTER_ROWS, WIDTH), MUSTER_SCATTER);
     muster_expr *p[] = {muster_graph_parameter(t->graph, t->w)};
     muster_expr *loss = muster_expr_parse(t->graph, "mean((x @ w - 1) ** 2)");
     assert_ok(muster_gradient(loss, p, 1, d));
     muster_rule_options_init(&how);
-    assert_ok(muster_graph_minimise(t->graph, p, d, 1, cell.rule, &how));
+    assert_ok(muster_graph_minimise(t->graph, p, d, 1, rule, &how));
     assert_ok(muster_graph_output(t->graph, "loss", loss, MUSTER_AUTO));
+}
+
+static void add_graph(training *t) { add_graph_with(t, cell.rule); }
+
+static void prepare(muster_runtime *runtime, training *t) {
+    static double zeros[WIDTH];
+    t->runtime = runtime;
+    assert_ok(muster_variable_create(t->runtime, "w", muster_f64(zeros, WIDTH, 1), &t->w));
+    add_graph(t);
 }
 
 static bool note_exchange(muster_worker *worker, int32_t collective, mst_rendezvous_moment moment, muster_status *status) {
@@ -61,7 +71,8 @@ static muster_status give_up(muster_function *f, const muster_tensor *in, const 
     cell.exchanges = false;
     muster_status status = mst_processes_prepare(f, &arguments);
     while (status == MUSTER_OK && !cell.exchanges) sched_yield();
-    if (status == MUSTER_OK) status = mst_rounds_give_up(f->object.runtime->nodes, mst_error(MUSTER_TIMEOUT, "the cat slept"));
+    if (status == MUSTER_OK)
+        status = mst_rounds_give_up(f->object.runtime->nodes, mst_error(MUSTER_TIMEOUT, "process given up by the test"));
     mst_pool_leave(pool);
     return status;
 }
@@ -76,13 +87,15 @@ static muster_status step_or_not(muster_function *f, bool gives_up) {
 static muster_status step(muster_function *f) { return step_or_not(f, false); }
 
 /* Far below the deadline of launch_options, so that a process that waits alone fails the test. */
-static void open_with(launch_process *p, training *t) {
-    muster_runtime_options options = launch_options("host:2");
+static void open_on(launch_process *p, const char *devices, training *t) {
+    muster_runtime_options options = launch_options(devices);
     muster_runtime *runtime;
     options.fail_after_ns = 5000000000;
     launch_ok(p, muster_runtime_open(&options, &runtime));
     prepare(runtime, t);
 }
+
+static void open_with(launch_process *p, training *t) { open_on(p, "host:2", t); }
 
 static void close_with(launch_process *p, training *t) {
     assert_ok(muster_graph_destroy(t->graph));
@@ -134,6 +147,10 @@ static void another_option_in_one(launch_process *p) {
     open_with(p, &t);
     if (p->error[0]) return;
     muster_graph_options_init(&options);
+    const int64_t size = options.struct_size;
+    if (p->process == cell.odd) options.struct_size = 1 << 20;
+    launch_refused(p, muster_graph_compile(t.graph, &options, &f), MUSTER_INVALID_ARGUMENT, "struct_size");
+    options.struct_size = size;
     options.check_memory = p->process == cell.odd;
     launch_refused(p, muster_graph_compile(t.graph, &options, &f), MUSTER_INVALID_ARGUMENT, "options.check_memory");
     options.check_memory = 0;
@@ -143,6 +160,104 @@ static void another_option_in_one(launch_process *p) {
     launch_refused(p, muster_graph_compile(t.graph, &options, &f), MUSTER_INVALID_ARGUMENT, "expected a muster_graph_meaning, received 7");
     options.meaning = MUSTER_ONE_DEVICE;
     steps_with(p, &t, &options);
+    if (!p->error[0]) close_with(p, &t);
+}
+
+/* The GPU of one process compiles no groups, of which it learns when it has compiled the graph. */
+static void groups_refused_in_one(launch_process *p) {
+    training t;
+    muster_function *f;
+    const bool odd = p->process == cell.odd;
+    open_on(p, odd ? "cuda:1" : "host:2", &t);
+    if (p->error[0]) return;
+    const uint64_t compiled = muster_sim_calls("nvrtcCompileProgram");
+    if (odd) muster_sim_inject_for_ever("nvrtcCompileProgram", 1, 6);
+    launch_ok(p, muster_graph_compile(t.graph, NULL, &f));
+    if (odd) muster_sim_inject_clear();
+    launch_check(p, !odd || muster_sim_calls("nvrtcCompileProgram") > compiled);
+    steps_of(p, &t, f);
+    if (!p->error[0]) close_with(p, &t);
+}
+
+/* The k-th allocation fails, in whichever process makes it: before, between or in the rounds of a
+ * compilation. */
+enum { ALLOCATIONS = 1200 };
+static pthread_barrier_t both;
+static struct {
+    muster_status statuses[PROCESSES];
+    int64_t before;
+    int32_t failed;
+    bool done; /* no allocation is left to fail */
+} poor;
+
+static void graph_again(launch_process *p, training *t) {
+    launch_ok(p, muster_graph_destroy(t->graph));
+    add_graph(t);
+}
+
+static void compile_without_memory(launch_process *p) {
+    training t;
+    muster_function *f;
+    open_with(p, &t);
+    if (p->error[0]) return;
+    for (int32_t k = 0; k < ALLOCATIONS; k += (int32_t)test_one_in(1, 3, 7)) {
+        double w[WIDTH];
+        pthread_barrier_wait(&both);
+        if (p->process == 0) {
+            poor.before = mst_memory_count();
+            mst_memory_fail_at(k + 1);
+        }
+        pthread_barrier_wait(&both);
+        const muster_status status = poor.statuses[p->process] = muster_graph_compile(t.graph, NULL, &f);
+        pthread_barrier_wait(&both);
+        if (p->process == 0) {
+            poor.failed += status != MUSTER_OK;
+            poor.done = mst_memory_count() - poor.before <= k;
+            mst_memory_fail_at(0);
+        }
+        pthread_barrier_wait(&both);
+        if (poor.statuses[0] != poor.statuses[1] || (status != MUSTER_OK && status != MUSTER_OUT_OF_MEMORY))
+            launch_fail(p, "allocation %d: %s", (int)k, muster_last_error());
+        launch_ok(p, muster_variable_get(t.w, 0, muster_f64(w, WIDTH, 1))); /* the next call meets */
+        if (poor.done) break;
+        if (status == MUSTER_OK) launch_ok(p, muster_function_destroy(f));
+        graph_again(p, &t);
+        if (p->error[0]) return;
+    }
+    launch_check(p, poor.done);
+    steps_of(p, &t, f);
+    if (!p->error[0]) close_with(p, &t);
+}
+
+static void all_fail_where_one_lacks_memory(void **state) {
+    (void)state;
+    cell.compared = 0;
+    pthread_barrier_init(&both, NULL, PROCESSES);
+    for (int32_t r = 0; r < RULES; r++) {
+        cell.rule = rules[r];
+        memset(&poor, 0, sizeof poor);
+        expect();
+        launch_run(&(wire_launch_options){.processes = PROCESSES, .processes_per_host = 1}, compile_without_memory, NULL);
+        assert_in_range(poor.failed, 90 / test_one_in(1, 3, 7), ALLOCATIONS);
+    }
+    pthread_barrier_destroy(&both);
+    assert_int_equal(cell.compared, RULES * PROCESSES);
+}
+
+/* Rules with other states: rounds of the layouts differ. */
+static void another_rule_in_one(launch_process *p) {
+    training t;
+    muster_function *f;
+    const muster_update_rule rule = cell.rule;
+    open_with(p, &t);
+    if (p->error[0]) return;
+    for (int32_t i = 0; i < 2; i++) {
+        launch_ok(p, muster_graph_destroy(t.graph));
+        add_graph_with(&t, p->process == cell.odd ? MUSTER_SGD : rule);
+        launch_check(p, muster_graph_compile(t.graph, NULL, &f) == MUSTER_INVALID_ARGUMENT);
+    }
+    graph_again(p, &t);
+    if (!p->error[0]) steps_with(p, &t, NULL);
     if (!p->error[0]) close_with(p, &t);
 }
 
@@ -162,6 +277,21 @@ static void all_compute_each_operation_by_itself_where_one_does(void **state) {
     all_compile(unfused_in_one);
 }
 
+static void all_compute_each_operation_by_itself_where_a_gpu_refuses_groups(void **state) {
+    (void)state;
+    muster_sim_reset(&(muster_sim_options){.devices = 1});
+    setenv("MUSTER_CACHE_DIR", "off", 1);
+    all_compile(groups_refused_in_one);
+    unsetenv("MUSTER_CACHE_DIR");
+    if (muster_sim_hazard_count()) fail_msg("%s", muster_sim_hazards());
+    assert_int_equal(muster_sim_check_leaks(), 0);
+}
+
+static void all_refuse_where_one_has_another_rule(void **state) {
+    (void)state;
+    all_compile(another_rule_in_one);
+}
+
 static void all_refuse_where_one_has_another_option(void **state) {
     (void)state;
     all_compile(another_option_in_one);
@@ -178,7 +308,7 @@ static void given_up_by_one(launch_process *p) {
     if (p->error[0]) return;
     launch_ok(p, muster_graph_compile(t.graph, NULL, &f));
     launch_ok(p, step(f));
-    launch_refused(p, step_or_not(f, p->process == cell.odd), MUSTER_TIMEOUT, "the cat slept");
+    launch_refused(p, step_or_not(f, p->process == cell.odd), MUSTER_TIMEOUT, "process given up by the test");
     launch_refused(p, step(f), MUSTER_BAD_STATE, "undefined");
     assert_ok(muster_variable_find(t.runtime, "line/w/velocity", &state));
     launch_ok(p, muster_variable_set_whole(t.w, muster_f64(zeros, WIDTH, 1)));
@@ -203,6 +333,9 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(all_compute_each_operation_by_itself_where_one_does),
         cmocka_unit_test(all_refuse_where_one_has_another_option),
+        cmocka_unit_test(all_compute_each_operation_by_itself_where_a_gpu_refuses_groups),
+        cmocka_unit_test(all_refuse_where_one_has_another_rule),
+        cmocka_unit_test(all_fail_where_one_lacks_memory),
         cmocka_unit_test(a_call_that_one_gives_up_is_not_asked_about),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
