@@ -1,7 +1,7 @@
 # The rules of every test: how long it may take, how it skips itself, and whether this build leaves it out.
 #
 # The suites that take 3 seconds and more take turns in a build with a sanitizer: it runs a third of them. The number of commits up to this one chooses
-# the third, so that three commits in a row run all of them, as one run with MUSTER_TEST_FULL=1 does; without git the day chooses it. MUSTER_TEST_TURN=0,
+# the third, so that runs on three commits in a row run all of them, as one run with MUSTER_TEST_FULL=1 does; without git the day chooses it. MUSTER_TEST_TURN=0,
 # 1 or 2 in the environment chooses it instead, and MUSTER_TEST_TURN=all runs them all.
 #
 #   tests/times.txt      the seconds that each suite takes on two quiet cores
