@@ -80,6 +80,8 @@ int32_t mst_pool_failed_rank(const mst_pool *pool);
 enum { MST_QUEUE_LENGTH = 64 };
 typedef struct mst_job mst_job;
 muster_status mst_pool_submit(mst_pool *pool, mst_job *job, const char *where, int64_t timeout_ns);
+/* Is the caller a job, or a completion function of one? It must not wait for the pool. */
+bool mst_pool_is_queue_thread(mst_pool *pool);
 
 /* Sets the deadlines of the next run alone. Call it between enter and run. 0 means the pool's own
  * deadline, a negative number none. */
@@ -100,11 +102,12 @@ typedef struct mst_ticket {
     bool granted; /* guarded by the lock */
 } mst_ticket;
 
-/* A job. The caller of mst_pool_submit sets `run`; the queue sets the rest. */
+/* A job. The caller of mst_pool_submit sets `run` and `unlimited`; the queue sets the rest. */
 struct mst_job {
     /* Called on the thread of the queue, when the job has left the queue. With OK the job has the
      * pool and must leave it. With TIMEOUT the pool was not free in time. */
     void (*run)(mst_job *job, muster_status status);
+    bool unlimited;    /* the queue takes it even if it is full */
     const char *where; /* a literal: the name of the public function for messages */
     int64_t timeout_ns, queued_ns;
     mst_ticket waiter;

@@ -87,7 +87,7 @@ static muster_status start(mst_pool *pool, const char *where) {
 
 static muster_status submit(mst_pool *pool, mst_job *job) {
     mst_call_queue *queue = &pool->queue;
-    if (queue->count == MST_QUEUE_LENGTH)
+    if (queue->count >= MST_QUEUE_LENGTH && !job->unlimited)
         return mst_error(MUSTER_BAD_STATE, "%s: %d asynchronous calls are queued already: wait for one of them first", job->where,
                          MST_QUEUE_LENGTH);
     MUSTER_TRY(start(pool, job->where));
@@ -112,4 +112,11 @@ muster_status mst_pool_submit(mst_pool *pool, mst_job *job, const char *where, i
     const muster_status status = submit(pool, job);
     pthread_mutex_unlock(&pool->queue.lock);
     return status;
+}
+
+bool mst_pool_is_queue_thread(mst_pool *pool) {
+    pthread_mutex_lock(&pool->queue.lock);
+    const bool is = pool->queue.started && pthread_equal(pool->queue.thread, pthread_self());
+    pthread_mutex_unlock(&pool->queue.lock);
+    return is;
 }

@@ -102,8 +102,9 @@ void mst_nodes_poison(mst_nodes *nodes, muster_status status, int32_t rank);
 /* Has a process given up the begin round of the call in progress, which other processes have seen
  * completed? It takes no part in the call, nor in rounds about how the call has ended. */
 bool mst_nodes_given_up(const mst_nodes *nodes);
-/* How many rounds of this thread have failed. A round fails in all processes. A caller that counts
- * one more than before has an error that the others have, too: no further round has to tell it. */
+/* How many rounds of this thread have failed. A round fails in all processes, but for one that a
+ * process gives up when it has been complete in others. A caller that counts one more than before
+ * has an error that the others have, too: no further round has to tell it. */
 uint64_t mst_nodes_failed_rounds(void);
 
 /* ---- data, after a round that all have agreed on; the same thread ----

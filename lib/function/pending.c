@@ -77,6 +77,7 @@ static muster_status pending_make(muster_function *function, const char *where, 
         return mst_out_of_memory(where, sizeof(pthread_mutex_t));
     }
     pending->job.run = pending_serve;
+    pending->job.unlimited = function->object.runtime->nodes != NULL; /* the queues of the processes are not equally full */
     pending->function = function;
     pending->where = where;
     pending->process = getpid();
@@ -96,6 +97,7 @@ typedef struct pending_refusal {
     mst_job job; /* must be the first member */
     muster_function *function;
     const char *where;
+    muster_call_options options; /* of which the deadlines count */
     muster_status refused;
     char message[MST_MESSAGE_SIZE];
 } pending_refusal;
@@ -104,27 +106,32 @@ static void refusal_serve(mst_job *job, muster_status status) {
     pending_refusal *refusal = (pending_refusal *)job;
     if (!status) {
         mst_pool *pool = refusal->function->object.runtime->pool;
-        const mst_arguments arguments = {.where = refusal->where, .options = &mst_call_options_default};
+        const mst_arguments arguments = {.where = refusal->where, .options = &refusal->options};
         (void)mst_processes_refuse(refusal->function, &arguments, mst_error_restore(refusal->refused, refusal->message));
         mst_pool_leave(pool);
     }
     mst_free(refusal);
 }
 
-/* Waits for the other processes only where the queue cannot take the refusal. */
-static muster_status pending_refuse(muster_function *function, const char *where, muster_status refused) {
+/* Waits for the other processes only where there is no memory or no thread for the refusal. The
+ * thread of the queue, in a completion function, would wait for itself: there they are not told. */
+static muster_status pending_refuse(muster_function *function, const char *where, const muster_call_options *options,
+                                    muster_status refused) {
     char message[MST_MESSAGE_SIZE];
+    mst_pool *pool = function->object.runtime->pool;
     if (!function->object.runtime->nodes) return refused;
     mst_error_save(message);
     pending_refusal *refusal = mst_alloc(sizeof *refusal);
     if (refusal) {
-        *refusal = (pending_refusal){.job.run = refusal_serve, .function = function, .where = where, .refused = refused};
+        *refusal =
+            (pending_refusal){.job = {.run = refusal_serve, .unlimited = true}, .function = function, .where = where, .refused = refused};
         memcpy(refusal->message, message, sizeof refusal->message);
-        if (mst_pool_submit(function->object.runtime->pool, &refusal->job, where, 0) == MUSTER_OK)
-            return mst_error_restore(refused, message);
+        if (mst_call_options_read(where, options, &refusal->options) != MUSTER_OK) refusal->options = mst_call_options_default;
+        if (mst_pool_submit(pool, &refusal->job, where, 0) == MUSTER_OK) return mst_error_restore(refused, message);
         mst_free(refusal);
     }
-    return mst_processes_refuse_options(function, where, false, mst_error_restore(refused, message));
+    mst_error_restore(refused, message);
+    return mst_pool_is_queue_thread(pool) ? refused : mst_processes_refuse_options(function, where, false, refused);
 }
 
 muster_status muster_function_call_async(muster_function *function, const muster_tensor *inputs, int32_t input_count,
@@ -133,18 +140,18 @@ muster_status muster_function_call_async(muster_function *function, const muster
     static const char where[] = "muster_function_call_async";
     muster_call_options known;
     muster_pending *made;
-    if (!pending) return mst_error_null(where, "pending", "the address of a pointer");
-    *pending = NULL;
+    if (pending) *pending = NULL;
     if (!function) return mst_error_null(where, "function", "a function");
     mst_pool *pool = function->object.runtime->pool;
     MUSTER_TRY(mst_pool_ready(pool, where));
-    muster_status status = mst_plan_check(function, where, inputs, input_count, outputs, output_count, options, &known);
+    muster_status status = pending ? mst_plan_check(function, where, inputs, input_count, outputs, output_count, options, &known)
+                                   : mst_error_null(where, "pending", "the address of a pointer");
     if (!status) status = pending_make(function, where, inputs, input_count, outputs, output_count, &known, &made);
-    if (status) return pending_refuse(function, where, status);
+    if (status) return pending_refuse(function, where, options, status);
     status = mst_pool_submit(pool, &made->job, where, known.queue_timeout_ns);
     if (!status) return *pending = made, MUSTER_OK;
     pending_free_unmade(made);
-    return pending_refuse(function, where, status);
+    return pending_refuse(function, where, options, status);
 }
 
 /* ---- its end ---- */

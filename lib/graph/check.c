@@ -1,6 +1,8 @@
 /* muster_gradient_check: a gradient against central differences. */
 #include "check_private.h"
+#include "nodes/nodes_impl.h"
 #include "options_impl.h"
+#include "program_private.h"
 
 #include <float.h>
 #include <math.h>
@@ -254,18 +256,24 @@ static muster_status options_fill(const mst_graph *graph, muster_gradient_check_
     return MUSTER_OK;
 }
 
+static muster_status use_make(mst_check *check) {
+    check->used = mst_alloc((size_t)check->graph->node_count);
+    return check->used ? MUSTER_OK : mst_out_of_memory(where, check->graph->node_count);
+}
+
 muster_status muster_gradient_check(muster_expr *loss, muster_expr *const *expressions, int32_t count,
                                     const muster_gradient_check_options *options, double *result) {
     mst_check check = {.loss = loss};
     mst_check_worst worst = {.leaf = -1};
     MUSTER_TRY(check_arguments(loss, expressions, count));
     check.graph = loss->graph;
-    MUSTER_TRY(mst_options_read(where, "muster_gradient_check_options", options, &check.options, sizeof check.options));
-    MUSTER_TRY(options_fill(check.graph, &check.options));
+    const uint64_t failed_rounds = mst_nodes_failed_rounds();
+    muster_status status = mst_options_read(where, "muster_gradient_check_options", options, &check.options, sizeof check.options);
+    if (status == MUSTER_OK) status = options_fill(check.graph, &check.options);
     check.random = check.options.seed;
-    check.used = mst_alloc((size_t)check.graph->node_count);
-    if (!check.used) return mst_out_of_memory(where, check.graph->node_count);
-    const muster_status status = check_whole(&check, expressions, count, &worst);
+    if (status == MUSTER_OK) status = use_make(&check);
+    if (status == MUSTER_OK) status = check_whole(&check, expressions, count, &worst);
+    if (status != MUSTER_OK && mst_nodes_failed_rounds() == failed_rounds) status = mst_program_refuse(check.graph, status);
     for (int32_t i = 0; i < check.leaf_count; i++) mst_free(check.leaves[i].value.data);
     mst_free(check.leaves);
     mst_free(check.used);

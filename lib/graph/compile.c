@@ -281,15 +281,22 @@ static muster_status compile_undo(mst_graph_program *program, muster_function *m
     return mst_error_restore(status, message);
 }
 
+static muster_status check_arguments(mst_graph *graph, const muster_graph_options *options, muster_graph_options *known,
+                                     muster_function **function) {
+    if (!function) return mst_error_null(where, "function", "the address of a pointer");
+    MUSTER_TRY(mst_graph_check_open(graph, where));
+    return mst_options_read(where, "muster_graph_options", options, known, sizeof *known);
+}
+
 muster_status muster_graph_compile(muster_graph *handle, const muster_graph_options *options, muster_function **function) {
     muster_graph_options known;
-    if (!function) return mst_error_null(where, "function", "the address of a pointer");
-    *function = NULL;
-    MUSTER_TRY(mst_graph_check(handle, where));
+    if (function) *function = NULL;
+    if (!handle) return mst_error_null(where, "graph", "a graph");
+    if (!handle->graph) return mst_graph_destroyed(where);
     mst_graph *graph = handle->graph;
     MUSTER_TRY(mst_runtime_check_open(graph->runtime, where));
-    const muster_status read = mst_options_read(where, "muster_graph_options", options, &known, sizeof known);
-    if (read) return mst_program_refuse(graph, read);
+    const muster_status checked = check_arguments(graph, options, &known, function);
+    if (checked) return mst_program_refuse(graph, checked);
     mst_graph_program *program = NULL;
     muster_function *made = NULL;
     muster_status status = program_make_everywhere(graph, &known, &program);

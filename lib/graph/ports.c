@@ -163,24 +163,35 @@ muster_expr *muster_graph_parameter_rows(muster_graph *handle, muster_variable *
     return mst_graph_check(handle, where) == MUSTER_OK ? parameter_add(handle->graph, where, variable, true) : NULL;
 }
 
+static muster_status split_check(const muster_expr *parameter, const char *where, int32_t axis) {
+    const mst_graph *graph = parameter->graph;
+    char text[MST_NODE_TEXT];
+    const bool variable = mst_node_is(parameter, MST_OPERATOR_parameter) && graph->variables.items[parameter->at].mode == MUSTER_USE_READ;
+    if (!variable)
+        return mst_error(MUSTER_INVALID_ARGUMENT, "%s: parameter: expected an expression of muster_graph_parameter, received %s", where,
+                         mst_node_text(parameter, NULL, text));
+    if (axis < -parameter->type.ndim || axis >= parameter->type.ndim)
+        return mst_error(MUSTER_OUT_OF_RANGE, "%s: axis: expected one of %s, received %d", where, mst_node_text(parameter, NULL, text),
+                         (int)axis);
+    return MUSTER_OK;
+}
+
+/* Of several processes, those that do not refuse it split the variable together. */
 muster_status muster_graph_split(muster_expr *parameter, int32_t axis) {
     static const char where[] = "muster_graph_split";
-    char text[MST_NODE_TEXT];
     if (!parameter) return mst_error_null(where, "parameter", "an expression");
     mst_graph *graph = parameter->graph;
-    MUSTER_TRY(mst_graph_check_open(graph, where));
-    if (mst_node_is_error(parameter)) return graph->status;
-    const bool variable = mst_node_is(parameter, MST_OPERATOR_parameter) && graph->variables.items[parameter->at].mode == MUSTER_USE_READ;
-    muster_status status = MUSTER_OK;
-    if (!variable)
-        status = mst_error(MUSTER_INVALID_ARGUMENT, "%s: parameter: expected an expression of muster_graph_parameter, received %s", where,
-                           mst_node_text(parameter, NULL, text));
-    else if (axis < -parameter->type.ndim || axis >= parameter->type.ndim)
-        status = mst_error(MUSTER_OUT_OF_RANGE, "%s: axis: expected one of %s, received %d", where, mst_node_text(parameter, NULL, text),
-                           (int)axis);
+    muster_status status = mst_graph_check_open(graph, where);
+    const bool keeps = status == MUSTER_OK && !mst_node_is_error(parameter);
+    if (keeps)
+        status = split_check(parameter, where, axis);
+    else if (status == MUSTER_OK)
+        status = mst_error_restore(graph->status, graph->message);
+    if (status != MUSTER_OK)
+        status = mst_variables_refuse(graph->runtime, where, NULL, status);
     else
         status = muster_variable_split(graph->variables.items[parameter->at].variable, axis < 0 ? axis + parameter->type.ndim : axis);
-    return status == MUSTER_OK ? MUSTER_OK : mst_graph_keep(graph, status);
+    return status == MUSTER_OK || !keeps ? status : mst_graph_keep(graph, status);
 }
 
 muster_expr *muster_graph_number(muster_graph *handle, double value) {

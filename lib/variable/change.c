@@ -43,7 +43,8 @@ static muster_status allocate_plan(mst_change *change) {
 /* Of a list that is refused, so that any entry may be NULL. */
 static muster_status refuse_variables(const char *where, muster_variable *const *variables, int32_t count, muster_status refused) {
     for (int32_t i = 0; variables && i < count; i++)
-        if (variables[i]) return mst_change_refuse(variables[i]->object.runtime, where, variables[i]->object.name, refused);
+        if (variables[i] && variables[i]->object.runtime->pool)
+            return mst_variables_refuse(variables[i]->object.runtime, where, variables[i]->object.name, refused);
     return refused;
 }
 
@@ -107,7 +108,7 @@ muster_status mst_change_end(mst_change *change, muster_status status) {
     return status;
 }
 
-muster_status mst_change_refuse(muster_runtime *runtime, const char *where, const char *name, muster_status refused) {
+muster_status mst_variables_refuse(muster_runtime *runtime, const char *where, const char *name, muster_status refused) {
     char message[MST_MESSAGE_SIZE];
     if (!runtime->pool || !runtime->nodes) return refused;
     mst_error_save(message);

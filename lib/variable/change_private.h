@@ -61,9 +61,6 @@ muster_status mst_change_begin_split(mst_change *change, const char *where, must
 /* The same for operations that also take a variable in portions. */
 muster_status mst_change_begin_any(mst_change *change, const char *where, muster_variable *const *variables, int32_t count);
 muster_status mst_change_end(mst_change *change, muster_status status);
-/* Tells the other processes of an operation that this process refuses before it has begun: they
- * wait for it. Outside of the pool. With one process: refused. */
-muster_status mst_change_refuse(muster_runtime *runtime, const char *where, const char *name, muster_status refused);
 /* The error of a missing list of a tensor for each variable. */
 muster_status mst_change_refuse_list(const mst_change *change, const char *what);
 /* Sets change->next to a copy of the replicas, for operations that change them. */

@@ -199,7 +199,7 @@ static muster_status layout_set(const char *where, muster_variable *variable, mu
 }
 
 static muster_status refuse_layout(const char *where, const muster_variable *variable, muster_status refused) {
-    return mst_change_refuse(variable->object.runtime, where, variable->object.name, refused);
+    return mst_variables_refuse(variable->object.runtime, where, variable->object.name, refused);
 }
 
 static muster_status layout_change(const char *where, muster_variable *variable, int32_t axis, mst_portions *portions) {

@@ -71,7 +71,7 @@ static muster_status create_variable(const char *where, muster_runtime *runtime,
     if (checked && !runtime->nodes) return checked;
     if (checked) value = (muster_tensor){.dtype = MUSTER_F32}; /* which is not looked at */
     muster_variable *created = mst_alloc(sizeof *created);
-    if (!created) return mst_change_refuse(runtime, where, name, mst_out_of_memory(where, sizeof *created));
+    if (!created) return mst_variables_refuse(runtime, where, name, mst_out_of_memory(where, sizeof *created));
     created->object.runtime = runtime;
     created->dtype = value.dtype;
     created->ndim = value.ndim;
@@ -80,7 +80,7 @@ static muster_status create_variable(const char *where, muster_runtime *runtime,
     muster_status status =
         mst_variable_make_replicas(created)
             ? mst_change_begin(&change, where, &created, 1)
-            : mst_change_refuse(runtime, where, name, mst_out_of_memory(where, runtime->total * (int64_t)sizeof *created->replicas));
+            : mst_variables_refuse(runtime, where, name, mst_out_of_memory(where, runtime->total * (int64_t)sizeof *created->replicas));
     if (status == MUSTER_OK) {
         change.tensors = checked ? NULL : &value;
         change.name = name;
@@ -94,11 +94,17 @@ static muster_status create_variable(const char *where, muster_runtime *runtime,
     return status;
 }
 
+/* Are there a runtime, and a place for the variable? */
+static muster_status begin_creation(const char *where, muster_runtime *runtime, const char *name, muster_variable **variable) {
+    if (variable) *variable = NULL;
+    if (!runtime) return mst_error_null(where, "runtime", "a runtime");
+    if (variable) return MUSTER_OK;
+    return mst_variables_refuse(runtime, where, name, mst_error_null(where, "variable", "the address of a pointer"));
+}
+
 muster_status muster_variable_create(muster_runtime *runtime, const char *name, muster_tensor value, muster_variable **variable) {
     static const char where[] = "muster_variable_create";
-    if (!variable) return mst_error_null(where, "variable", "the address of a pointer");
-    *variable = NULL;
-    if (!runtime) return mst_error_null(where, "runtime", "a runtime");
+    MUSTER_TRY(begin_creation(where, runtime, name, variable));
     return create_variable(where, runtime, name, value, mst_tensor_check(value, where, "value"), variable);
 }
 
@@ -117,9 +123,7 @@ muster_status muster_variable_create_empty(muster_runtime *runtime, const char *
                                            const int64_t *row_shape, muster_variable **variable) {
     static const char where[] = "muster_variable_create_empty";
     muster_tensor value = {0};
-    if (!variable) return mst_error_null(where, "variable", "the address of a pointer");
-    *variable = NULL;
-    if (!runtime) return mst_error_null(where, "runtime", "a runtime");
+    MUSTER_TRY(begin_creation(where, runtime, name, variable));
     const muster_status checked = empty_value(where, dtype, ndim, row_shape, &value);
     return create_variable(where, runtime, name, value, checked, variable);
 }

@@ -102,4 +102,9 @@ int64_t mst_selection_row(const muster_selection *selection, int64_t position);
 struct mst_round_details;
 void mst_selection_details(struct mst_round_details *details, const char *label, const muster_selection *selection, bool rows);
 
+/* change.c. Tells the other processes of an operation on variables that this process refuses before
+ * it has begun: they wait for it. name: of the variable, NULL if it has none. Outside of the pool.
+ * With one process, or when the runtime is closed: refused. */
+muster_status mst_variables_refuse(muster_runtime *runtime, const char *where, const char *name, muster_status refused);
+
 #endif

@@ -12,7 +12,6 @@
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 enum { PROCESSES = 3, ODD = 2 }; /* the process that does otherwise */
 
@@ -211,7 +210,7 @@ static void refuse_in_the_background(launch_process *p, program *g) {
     float sums[3] = {-1, -1, -1};
     const muster_tensor out = muster_tensor_make(MUSTER_F32, &sums[1], 0, NULL);
     launch_ok(p, make_functions(g));
-    while (!g->odd && !refused_at_once) sched_yield();
+    while (!g->odd && !refused_at_once && !launch_has_failed()) sched_yield();
     launch_ok(p, call_in_the_background(g, &sums[0], &before));
     if (g->odd) {
         const muster_status refused = muster_function_call_async(g->train, NULL, 1, &out, 1, NULL, &pending);
@@ -262,7 +261,6 @@ static void test_a_function_that_ends_behind_a_refusal(void **state) {
 
 /* The k-th allocation fails, in whichever process makes it. */
 enum { FAILING_ALLOCATIONS = 30 };
-static pthread_barrier_t all_processes;
 static muster_status poor_statuses[PROCESSES][FAILING_ALLOCATIONS];
 
 static void call_without_memory(launch_process *p, program *g) {
@@ -271,15 +269,15 @@ static void call_without_memory(launch_process *p, program *g) {
     for (int k = 0; k < FAILING_ALLOCATIONS; k++) {
         muster_pending *pending;
         float sum = -1;
-        pthread_barrier_wait(&all_processes);
+        launch_check(p, launch_meet(p));
         if (g->odd) mst_memory_fail_at(k + 1);
-        pthread_barrier_wait(&all_processes);
+        launch_check(p, launch_meet(p));
         muster_status status = call_in_the_background(g, &sum, &pending);
         if (!status) status = muster_pending_wait(&pending);
         poor_statuses[p->process][k] = status;
-        pthread_barrier_wait(&all_processes);
+        launch_check(p, launch_meet(p));
         if (g->odd) mst_memory_fail_at(0);
-        pthread_barrier_wait(&all_processes);
+        launch_check(p, launch_meet(p));
         launch_ok(p, call(g, g->train, NULL));
     }
 }
@@ -287,9 +285,7 @@ static void call_without_memory(launch_process *p, program *g) {
 static void test_an_asynchronous_call_without_memory(void **state) {
     (void)state;
     int failed = 0;
-    pthread_barrier_init(&all_processes, NULL, PROCESSES);
     run_body(call_without_memory);
-    pthread_barrier_destroy(&all_processes);
     for (int k = 0; k < FAILING_ALLOCATIONS; k++) {
         for (int p = 1; p < PROCESSES; p++) assert_int_equal(poor_statuses[p][k], poor_statuses[0][k]);
         failed += poor_statuses[0][k] != MUSTER_OK;
@@ -297,63 +293,45 @@ static void test_an_asynchronous_call_without_memory(void **state) {
     assert_in_range(failed, PROCESSES, FAILING_ALLOCATIONS - 1); /* each keeps the arguments of its call */
 }
 
-/* ---- more asynchronous calls than the queue takes ---- */
+/* ---- more asynchronous calls than the queue of one process takes ---- */
 
-enum { QUEUED = 64 }; /* behind the one that runs */
-static _Atomic int body_runs, next_is_refused;
+enum { QUEUED = 200 };
+static _Atomic int all_are_queued;
 
 static muster_status held_body(muster_worker *worker, const muster_tensor *in, muster_tensor *out, void *user) {
     const program *g = user;
     (void)in;
-    body_runs = 1;
-    while (!g->odd && !next_is_refused) sched_yield();
-    if (!g->odd) { /* time for the odd process to make the call that its queue does not take */
-        const struct timespec pause = {.tv_nsec = 200000000};
-        nanosleep(&pause, NULL);
-    }
+    while (!g->odd && !all_are_queued && !launch_has_failed()) sched_yield();
     return muster_fill(worker, 1, out[0]);
 }
 
-static muster_status fill_body(muster_worker *worker, const muster_tensor *in, muster_tensor *out, void *user) {
-    (void)in, (void)user;
-    return muster_fill(worker, 1, out[0]);
-}
-
-static void overfill_the_queue(launch_process *p, program *g) {
-    static float results[PROCESSES][QUEUED + 2];
-    muster_pending *pending[QUEUED + 2] = {NULL};
-    muster_function *held, *short_one;
-    muster_status status = MUSTER_OK;
+/* The first call lasts until the odd process has queued all that it makes; the others wait for each
+ * of theirs. */
+static void queue_many_calls(launch_process *p, program *g) {
+    static float results[PROCESSES][QUEUED];
+    muster_pending *pending[QUEUED] = {NULL};
+    muster_function *held;
     float *const r = results[p->process];
+    memset(r, 0, sizeof results[p->process]);
     launch_ok(p, muster_function_create(g->runtime, "held", held_body, g, &held));
     launch_ok(p, muster_function_output(held, "r", MUSTER_F32, 0, MUSTER_SUM));
-    launch_ok(p, muster_function_create(g->runtime, "short", fill_body, NULL, &short_one));
-    launch_ok(p, muster_function_output(short_one, "r", MUSTER_F32, 0, MUSTER_SUM));
-    for (int32_t i = 0; i < QUEUED + 2; i++) {
+    for (int32_t i = 0; i < QUEUED; i++) {
         const muster_tensor out = muster_tensor_make(MUSTER_F32, &r[i], 0, NULL);
-        if (g->odd && i == QUEUED + 1) next_is_refused = 1;
-        if (g->odd) {
-            const muster_status made = muster_function_call_async(i ? short_one : held, NULL, 0, &out, 1, NULL, &pending[i]);
-            if (i <= QUEUED) launch_ok(p, made);
-            if (i > QUEUED) launch_check(p, made == MUSTER_BAD_STATE && !pending[i]);
-        } else if (i <= QUEUED) {
-            launch_ok(p, muster_function_call(i ? short_one : held, NULL, 0, &out, 1, NULL));
-        } else {
-            status = muster_function_call(short_one, NULL, 0, &out, 1, NULL);
-            launch_check(p, status == MUSTER_BAD_STATE && strstr(muster_last_error(), "64 asynchronous calls are queued already"));
-        }
-        while (i == 0 && !body_runs) sched_yield();
+        if (g->odd)
+            launch_ok(p, muster_function_call_async(held, NULL, 0, &out, 1, NULL, &pending[i]));
+        else
+            launch_ok(p, muster_function_call(held, NULL, 0, &out, 1, NULL));
     }
-    for (int32_t i = 0; g->odd && i <= QUEUED; i++) launch_ok(p, muster_pending_wait(&pending[i]));
-    for (int32_t i = 0; i <= QUEUED; i++) launch_check(p, r[i] == PROCESSES);
-    launch_ok(p, make_functions(g));
-    launch_ok(p, call(g, g->train, NULL));
+    if (g->odd) all_are_queued = 1;
+    for (int32_t i = 0; g->odd && i < QUEUED; i++) launch_ok(p, muster_pending_wait(&pending[i]));
+    for (int32_t i = 0; i < QUEUED; i++) launch_check(p, r[i] == PROCESSES);
 }
 
-static void test_a_queue_that_is_full_in_one_process(void **state) {
+static void test_a_queue_takes_more_calls_than_that_of_one_process(void **state) {
     (void)state;
-    body_runs = next_is_refused = 0;
-    run_body(overfill_the_queue);
+    all_are_queued = 0;
+    run_body(queue_many_calls);
+    assert_int_equal(all_are_queued, 1);
 }
 
 /* ---- calls that not all make ---- */
@@ -453,7 +431,7 @@ int main(void) {
         cmocka_unit_test(test_an_asynchronous_call_that_one_process_refuses),
         cmocka_unit_test(test_a_function_that_ends_behind_a_refusal),
         cmocka_unit_test(test_an_asynchronous_call_without_memory),
-        cmocka_unit_test(test_a_queue_that_is_full_in_one_process),
+        cmocka_unit_test(test_a_queue_takes_more_calls_than_that_of_one_process),
         cmocka_unit_test(test_a_call_of_process_0_before_one_of_all),
         cmocka_unit_test(test_a_call_of_process_0_after_those_of_all),
         cmocka_unit_test(test_a_process_that_makes_no_call),

@@ -14,7 +14,6 @@
 #include "sim.h"
 
 #include <math.h>
-#include <pthread.h>
 #include <sched.h>
 
 enum { PROCESSES = 2, ROWS = 8, WIDTH = 12, RULES = 2 };
@@ -129,6 +128,39 @@ static void expect(void) {
     assert_ok(muster_runtime_close(runtime));
 }
 
+/* Beside compilations: what one process alone refuses of a split, of a state and of a check. */
+static void operations_refused_in_one(launch_process *p) {
+    training t;
+    muster_function *f;
+    muster_gradient_check_options checked;
+    double velocity[WIDTH], zeros[WIDTH] = {0};
+    const bool odd = p->process == cell.odd;
+    open_with(p, &t);
+    if (p->error[0]) return;
+    muster_variable *v;
+    muster_graph *graph;
+    launch_ok(p, muster_variable_create(t.runtime, "v", muster_f64(zeros, WIDTH, 1), &v));
+    launch_ok(p, muster_graph_create(t.runtime, "other", &graph));
+    launch_refused(p, muster_graph_split(muster_graph_parameter(graph, v), odd ? 2 : 0), MUSTER_OUT_OF_RANGE, "axis: expected one of");
+    launch_ok(p, muster_graph_destroy(graph));
+    launch_ok(p, muster_graph_create(t.runtime, "other", &graph));
+    muster_expr *parameter = muster_graph_parameter(graph, v);
+    muster_expr *loss = muster_expr_parse(graph, "sum(v ** 2)");
+    muster_gradient_check_options_init(&checked);
+    if (odd) checked.struct_size = 1 << 20;
+    launch_refused(p, muster_gradient_check(loss, &parameter, 1, &checked, NULL), MUSTER_INVALID_ARGUMENT, "struct_size");
+    launch_ok(p, muster_graph_destroy(graph));
+    launch_ok(p, muster_graph_compile(t.graph, NULL, &f));
+    if (cell.rule == MUSTER_MOMENTUM) {
+        launch_refused(p, muster_function_state_get(f, t.w, odd ? "speed" : "velocity", muster_f64(velocity, WIDTH, 1)),
+                       MUSTER_INVALID_ARGUMENT, "speed");
+        launch_refused(p, muster_function_state_set(f, t.w, "velocity", muster_f64(zeros, odd ? 1 : WIDTH, 1)), MUSTER_SHAPE_MISMATCH,
+                       "value: state \"velocity\"");
+    }
+    steps_of(p, &t, f);
+    if (!p->error[0]) close_with(p, &t);
+}
+
 static void unfused_in_one(launch_process *p) {
     training t;
     muster_graph_options options;
@@ -151,6 +183,7 @@ static void another_option_in_one(launch_process *p) {
     if (p->process == cell.odd) options.struct_size = 1 << 20;
     launch_refused(p, muster_graph_compile(t.graph, &options, &f), MUSTER_INVALID_ARGUMENT, "struct_size");
     options.struct_size = size;
+    launch_refused(p, muster_graph_compile(t.graph, &options, p->process == cell.odd ? NULL : &f), MUSTER_INVALID_ARGUMENT, "function: ");
     options.check_memory = p->process == cell.odd;
     launch_refused(p, muster_graph_compile(t.graph, &options, &f), MUSTER_INVALID_ARGUMENT, "options.check_memory");
     options.check_memory = 0;
@@ -172,8 +205,9 @@ static void groups_refused_in_one(launch_process *p) {
     if (p->error[0]) return;
     const uint64_t compiled = muster_sim_calls("nvrtcCompileProgram");
     if (odd) muster_sim_inject_for_ever("nvrtcCompileProgram", 1, 6);
-    launch_ok(p, muster_graph_compile(t.graph, NULL, &f));
+    const muster_status status = muster_graph_compile(t.graph, NULL, &f);
     if (odd) muster_sim_inject_clear();
+    launch_ok(p, status);
     launch_check(p, !odd || muster_sim_calls("nvrtcCompileProgram") > compiled);
     steps_of(p, &t, f);
     if (!p->error[0]) close_with(p, &t);
@@ -182,7 +216,6 @@ static void groups_refused_in_one(launch_process *p) {
 /* The k-th allocation fails, in whichever process makes it: before, between or in the rounds of a
  * compilation. */
 enum { ALLOCATIONS = 1200 };
-static pthread_barrier_t both;
 static struct {
     muster_status statuses[PROCESSES];
     int64_t before;
@@ -206,20 +239,20 @@ static void compile_without_memory(launch_process *p) {
     options.unfused = poor.unfused;
     for (int32_t k = 0; k < ALLOCATIONS; k += (int32_t)test_one_in(1, 3, 7)) {
         double w[WIDTH];
-        pthread_barrier_wait(&both);
+        launch_check(p, launch_meet(p));
         if (p->process == 0) {
             poor.before = mst_memory_count();
             mst_memory_fail_at(k + 1);
         }
-        pthread_barrier_wait(&both);
+        launch_check(p, launch_meet(p));
         const muster_status status = poor.statuses[p->process] = muster_graph_compile(t.graph, &options, &f);
-        pthread_barrier_wait(&both);
+        launch_check(p, launch_meet(p));
         if (p->process == 0) {
             poor.failed += status != MUSTER_OK;
             poor.done = mst_memory_count() - poor.before <= k;
             mst_memory_fail_at(0);
         }
-        pthread_barrier_wait(&both);
+        launch_check(p, launch_meet(p));
         if (poor.statuses[0] != poor.statuses[1] || (status != MUSTER_OK && status != MUSTER_OUT_OF_MEMORY))
             launch_fail(p, "allocation %d: %s", (int)k, muster_last_error());
         launch_ok(p, muster_variable_get(t.w, 0, muster_f64(w, WIDTH, 1))); /* the next call meets */
@@ -236,7 +269,6 @@ static void compile_without_memory(launch_process *p) {
 static void all_fail_where_one_lacks_memory(void **state) {
     (void)state;
     cell.compared = 0;
-    pthread_barrier_init(&both, NULL, PROCESSES);
     for (int32_t c = 0; c < 2 * RULES; c++) {
         cell.rule = rules[c / 2];
         memset(&poor, 0, sizeof poor);
@@ -245,21 +277,25 @@ static void all_fail_where_one_lacks_memory(void **state) {
         launch_run(&(wire_launch_options){.processes = PROCESSES, .processes_per_host = 1}, compile_without_memory, NULL);
         assert_in_range(poor.failed, 60 / test_one_in(1, 3, 7), ALLOCATIONS);
     }
-    pthread_barrier_destroy(&both);
     assert_int_equal(cell.compared, 2 * RULES * PROCESSES);
 }
 
-/* Rules with other states: rounds of the layouts differ. */
+/* Rules with other states: with a pass the programs differ, and without one the rounds in which
+ * states are cut. */
 static void another_rule_in_one(launch_process *p) {
     training t;
     muster_function *f;
     const muster_update_rule rule = cell.rule;
     open_with(p, &t);
     if (p->error[0]) return;
-    for (int32_t i = 0; i < 2; i++) {
+    muster_graph_options options;
+    muster_graph_options_init(&options);
+    for (options.unfused = 0; options.unfused < 2; options.unfused++) {
         launch_ok(p, muster_graph_destroy(t.graph));
         add_graph_with(&t, p->process == cell.odd ? MUSTER_SGD : rule);
-        launch_check(p, muster_graph_compile(t.graph, NULL, &f) == MUSTER_INVALID_ARGUMENT);
+        launch_check(p, muster_graph_compile(t.graph, &options, &f) == MUSTER_INVALID_ARGUMENT);
+        double w[WIDTH];
+        launch_ok(p, muster_variable_get(t.w, 0, muster_f64(w, WIDTH, 1))); /* the next call meets */
     }
     graph_again(p, &t);
     if (!p->error[0]) steps_with(p, &t, NULL);
@@ -290,6 +326,11 @@ static void all_compute_each_operation_by_itself_where_a_gpu_refuses_groups(void
     unsetenv("MUSTER_CACHE_DIR");
     if (muster_sim_hazard_count()) fail_msg("%s", muster_sim_hazards());
     assert_int_equal(muster_sim_check_leaks(), 0);
+}
+
+static void all_learn_of_operations_that_one_refuses(void **state) {
+    (void)state;
+    all_compile(operations_refused_in_one);
 }
 
 static void all_refuse_where_one_has_another_rule(void **state) {
@@ -339,6 +380,7 @@ int main(void) {
         cmocka_unit_test(all_compute_each_operation_by_itself_where_one_does),
         cmocka_unit_test(all_refuse_where_one_has_another_option),
         cmocka_unit_test(all_compute_each_operation_by_itself_where_a_gpu_refuses_groups),
+        cmocka_unit_test(all_learn_of_operations_that_one_refuses),
         cmocka_unit_test(all_refuse_where_one_has_another_rule),
         cmocka_unit_test(all_fail_where_one_lacks_memory),
         cmocka_unit_test(a_call_that_one_gives_up_is_not_asked_about),

@@ -1,6 +1,8 @@
 #include "runtime_launch.h"
 
 #include <pthread.h>
+#include <sched.h>
+#include <stdatomic.h>
 #include <string.h>
 
 typedef struct launch_thread {
@@ -9,10 +11,26 @@ typedef struct launch_thread {
     pthread_t thread;
 } launch_thread;
 
+static _Atomic int32_t arrived, meeting;
+static _Atomic bool failed;
+
+bool launch_has_failed(void) { return failed; }
+
+bool launch_meet(launch_process *p) {
+    const int32_t number = meeting;
+    if (atomic_fetch_add(&arrived, 1) + 1 == p->processes) {
+        arrived = 0;
+        meeting = number + 1;
+    }
+    while (meeting == number && !failed) sched_yield();
+    return !failed;
+}
+
 static void *thread_main(void *argument) {
     launch_thread *thread = argument;
     wire_launch_join(thread->process.wire, thread->process.process);
     thread->body(&thread->process);
+    if (thread->process.error[0]) failed = true;
     wire_launch_join(NULL, 0);
     return NULL;
 }
@@ -23,6 +41,8 @@ static wire_launch_counts launch_all(const wire_launch_options *options, launch_
     wire_launch *wire = wire_launch_create(options);
     assert_non_null(wire);
     mst_wire_test_open = wire_launch_open;
+    arrived = meeting = 0;
+    failed = false;
     for (int32_t p = 0; p < options->processes; p++) {
         threads[p] =
             (launch_thread){.process = {.wire = wire, .process = p, .processes = options->processes, .context = context}, .body = body};

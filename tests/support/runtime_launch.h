@@ -29,6 +29,12 @@ void launch_run_failing(const wire_launch_options *options, launch_body body, vo
 /* The options of a runtime with these devices, with a deadline that no test needs. */
 muster_runtime_options launch_options(const char *devices);
 
+/* Waits for the other processes, outside of the library. False: one of them has an error and has
+ * ended. */
+bool launch_meet(launch_process *p);
+/* Has a process an error? For those that wait for something that it does. */
+bool launch_has_failed(void);
+
 #define launch_fail(p, ...)                                  \
     do {                                                     \
         snprintf((p)->error, sizeof(p)->error, __VA_ARGS__); \

@@ -3,6 +3,7 @@
 #include "owner_impl.h"
 #include "program_private.h"
 #include "rules_private.h"
+#include "variable_impl.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -144,14 +145,15 @@ static muster_status state_open(muster_function *function, const char *where, co
                                 muster_tensor value, mst_update_rule_state *state) {
     void *user;
     if (!function) return mst_error_null(where, "function", "a function");
-    if (!variable) return mst_error_null(where, "variable", "a variable");
-    if (!name) return mst_error_null(where, "name", "the name of a state");
     MUSTER_TRY(mst_function_enter(function, mst_graph_program_body, where, what, &user));
     const mst_graph *graph = ((const mst_graph_program *)user)->graph;
-    muster_status status = state_find(graph->rules, where, variable, name, state);
+    muster_runtime *runtime = graph->runtime;
+    muster_status status = !variable ? mst_error_null(where, "variable", "a variable")
+                           : !name   ? mst_error_null(where, "name", "the name of a state")
+                                     : state_find(graph->rules, where, variable, name, state);
     if (status == MUSTER_OK) status = value_check(graph, where, state, value);
     mst_function_leave(function);
-    return status;
+    return status == MUSTER_OK ? MUSTER_OK : mst_variables_refuse(runtime, where, name, status);
 }
 
 muster_status muster_function_state_get(muster_function *function, muster_variable *variable, const char *name, muster_tensor value) {
