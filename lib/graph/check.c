@@ -221,7 +221,6 @@ static muster_status check_expressions(const muster_expr *loss, muster_expr *con
 
 static muster_status check_arguments(const muster_expr *loss, muster_expr *const *expressions, int32_t count) {
     char text[MST_NODE_TEXT];
-    if (!loss) return mst_error_null(where, "loss", "an expression");
     if (count < 0) return mst_error(MUSTER_INVALID_ARGUMENT, "%s: count: expected 0 or more, received %d", where, (int)count);
     if (count && !expressions) return mst_error_null(where, "expressions", "an array");
     if (expressions && !count) return mst_error(MUSTER_INVALID_ARGUMENT, "%s: count: expected 1 or more, received 0", where);
@@ -265,10 +264,12 @@ muster_status muster_gradient_check(muster_expr *loss, muster_expr *const *expre
                                     const muster_gradient_check_options *options, double *result) {
     mst_check check = {.loss = loss};
     mst_check_worst worst = {.leaf = -1};
-    MUSTER_TRY(check_arguments(loss, expressions, count));
+    if (!loss) return mst_error_null(where, "loss", "an expression");
     check.graph = loss->graph;
     const uint64_t failed_rounds = mst_nodes_failed_rounds();
-    muster_status status = mst_options_read(where, "muster_gradient_check_options", options, &check.options, sizeof check.options);
+    muster_status status = check_arguments(loss, expressions, count);
+    if (status == MUSTER_OK)
+        status = mst_options_read(where, "muster_gradient_check_options", options, &check.options, sizeof check.options);
     if (status == MUSTER_OK) status = options_fill(check.graph, &check.options);
     check.random = check.options.seed;
     if (status == MUSTER_OK) status = use_make(&check);

@@ -187,7 +187,7 @@ muster_status muster_graph_split(muster_expr *parameter, int32_t axis) {
         status = split_check(parameter, where, axis);
     else if (status == MUSTER_OK)
         status = mst_error_restore(graph->status, graph->message);
-    if (status != MUSTER_OK)
+    if (status != MUSTER_OK || !keeps)
         status = mst_variables_refuse(graph->runtime, where, NULL, status);
     else
         status = muster_variable_split(graph->variables.items[parameter->at].variable, axis < 0 ? axis + parameter->type.ndim : axis);

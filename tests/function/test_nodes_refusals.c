@@ -7,7 +7,6 @@
 #include "muster/variable.h"
 #include "runtime_launch.h"
 
-#include <pthread.h>
 #include <sched.h>
 #include <stdatomic.h>
 #include <stdlib.h>
@@ -364,8 +363,6 @@ static void test_a_call_of_process_0_after_those_of_all(void **state) {
     run_body(call_in_process_0_at_the_end);
 }
 
-static pthread_barrier_t others_gave_up;
-
 static void make_no_call(launch_process *p, program *g) {
     const int64_t deadline = 400000000;
     muster_call_options options;
@@ -374,9 +371,9 @@ static void make_no_call(launch_process *p, program *g) {
     muster_call_options_init(&options);
     options.fail_after_ns = deadline;
     launch_ok(p, call(g, g->evaluate, NULL));
-    if (g->odd) pthread_barrier_wait(&others_gave_up);
+    if (g->odd) launch_check(p, launch_meet(p)); /* when the others have given up */
     const muster_status status = call(g, g->train, &options);
-    if (!g->odd) pthread_barrier_wait(&others_gave_up);
+    if (!g->odd) launch_check(p, launch_meet(p));
     launch_check(p, status == MUSTER_TIMEOUT);
     /* the process whose deadline comes first decides the sentence of all */
     bool right = false;
@@ -393,9 +390,7 @@ static void make_no_call(launch_process *p, program *g) {
 
 static void test_a_process_that_makes_no_call(void **state) {
     (void)state;
-    assert_int_equal(pthread_barrier_init(&others_gave_up, NULL, PROCESSES), 0);
     run_body(make_no_call);
-    pthread_barrier_destroy(&others_gave_up);
 }
 
 /* ---- what is compared where it is asked for ---- */

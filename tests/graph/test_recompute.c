@@ -338,16 +338,17 @@ static void random_graphs_have_the_same_bits(void **state) {
 }
 
 static void the_fixed_graphs_have_the_same_bits(void **state) {
-    int32_t compared = 0, wanted = 0;
+    const int32_t one_in = test_is_full() ? 1 : on_gpus() ? 6 : 2;
+    int32_t compared = 0, repeated = 0;
     (void)state;
     for (int32_t c = 0; c < invariance_case_count; c++)
         for (int32_t m = 0; m < 6; m++) {
-            if (!test_is_full() && (c + m) % (on_gpus() ? 6 : 2)) continue;
-            wanted++;
-            (void)bits_compare(&invariance_cases[c], m);
+            if ((c + m) % one_in) continue;
+            repeated += bits_compare(&invariance_cases[c], m) > 0;
             compared++;
         }
-    assert_int_equal(compared, wanted);
+    assert_int_equal(compared, invariance_case_count * 6 / one_in);
+    assert_true(repeated > 0);
 }
 
 /* ---- training ---- */
@@ -425,8 +426,9 @@ static void training_has_the_same_bits(void **state) {
     int32_t compared = 0;
     (void)state;
     for (int32_t m = 0; m < 4; m++)
-        for (int32_t way = 0; way < 6; way++, compared++) {
+        for (int32_t way = 0; way < 6; way++) {
             if (on_gpus() && !test_is_full() && (m + way) % 3) continue;
+            compared++;
             muster_graph_options options = limited(0);
             const double clip = way == 4 ? 0.05 : 0;
             options.micro_batches = way == 1 || way == 3 ? 3 : 0;
@@ -440,7 +442,7 @@ static void training_has_the_same_bits(void **state) {
                 fail_msg("%s, way %d: %s, %lld steps again", devices[m], (int)way,
                          memcmp(&expected, &got, sizeof got) ? "other bits" : "the same bits", (long long)repeated);
         }
-    assert_int_equal(compared, 24);
+    assert_int_equal(compared, on_gpus() && !test_is_full() ? 8 : 24);
 }
 
 static void steady_calls_allocate_nothing(void **state) {

@@ -68,18 +68,31 @@ static muster_expr *cast(muster_graph *graph, muster_expr *x, muster_dtype dtype
 
 /* ---- fixtures ---- */
 
+/* How the operands lie: one behind the other, with the first axis last in memory, or with rows that
+ * the devices share. */
+typedef enum lying { PLAIN, TURNED, BY_ROWS } lying;
+
 typedef struct run_of {
     numbers in[OPERANDS], expected[ARRAYS], received[ARRAYS];
 } run_of;
 
-static void make_operands(muster_graph *graph, muster_dtype dtype, bool turning, run_of *r, muster_expr *operands[OPERANDS]) {
+/* Whose first axis are the rows of x. */
+static bool has_rows(const run_of *r, int32_t array) {
+    static const int32_t ndims[OPERANDS] = {[X] = 3, [H0] = 2, [C0] = 2, [LENGTHS] = 1, [GY] = 3, [GH] = 2, [GC] = 2};
+    return ndims[array] && r->in[array].ndim == ndims[array] && r->in[array].shape[0] == r->in[X].shape[0];
+}
+
+static void make_operands(muster_graph *graph, muster_dtype dtype, lying lies, run_of *r, muster_expr *operands[OPERANDS]) {
     for (int32_t i = 0; i < OPERANDS; i++) {
         operands[i] = NULL;
         r->in[i] = r->expected[i];
         if (!r->in[i].given) continue;
-        const bool turned = turning && i != LENGTHS && r->in[i].ndim > 1;
+        const bool turned = lies == TURNED && i != LENGTHS && r->in[i].ndim > 1, rows = lies == BY_ROWS && has_rows(r, i);
+        int64_t shape[MUSTER_MAX_DIMS];
         if (turned) turn(&r->in[i]);
-        muster_expr *in = muster_graph_input(graph, names[i], MUSTER_F64, r->in[i].ndim, r->in[i].shape, MUSTER_BROADCAST);
+        memcpy(shape, r->in[i].shape, sizeof shape);
+        if (rows) shape[0] = MUSTER_ROWS;
+        muster_expr *in = muster_graph_input(graph, names[i], MUSTER_F64, r->in[i].ndim, shape, rows ? MUSTER_SCATTER : MUSTER_BROADCAST);
         in = cast(graph, in, i == LENGTHS ? dtype == MUSTER_F32 ? MUSTER_I32 : MUSTER_I64 : dtype);
         operands[i] = turned ? turned_back(graph, in) : in;
     }
@@ -96,13 +109,13 @@ static muster_expr *make_loss(muster_graph *graph, muster_expr *const results[3]
     return loss;
 }
 
-static muster_function *fixture_compile(muster_runtime *runtime, const fixture *f, muster_dtype dtype, bool turning, run_of *r) {
+static muster_function *fixture_compile(muster_runtime *runtime, const fixture *f, muster_dtype dtype, lying lies, run_of *r) {
     muster_graph *graph;
     muster_function *function;
     muster_expr *operands[OPERANDS], *wanted[LENGTHS], *gradients[LENGTHS], *results[3] = {NULL};
     int32_t places[LENGTHS], count = 0;
     assert_ok(muster_graph_create(runtime, "fixture", &graph));
-    make_operands(graph, dtype, turning, r, operands);
+    make_operands(graph, dtype, lies, r, operands);
 #define OR_X(i) (operands[i] ? operands[i] : operands[X])
     muster_expr *y = muster_expr_parse(graph, f->text, "x", operands[X], "w", operands[W], "r", operands[R], "b", operands[B], "h0",
                                        OR_X(H0), "c0", OR_X(C0), "lengths", OR_X(LENGTHS));
@@ -124,23 +137,24 @@ static muster_function *fixture_compile(muster_runtime *runtime, const fixture *
     return function;
 }
 
-static void fixture_compare(const fixture *f, const run_of *r, int32_t array, muster_dtype dtype, bool turning) {
+static void fixture_compare(const fixture *f, const run_of *r, int32_t array, muster_dtype dtype, lying lies) {
+    static const char *const ways[] = {"", ", in another layout", ", rows on several devices"};
     static const double errors[MST_DTYPE_COUNT] = {[MUSTER_F16] = 4e-3, [MUSTER_BF16] = 3e-2, [MUSTER_F32] = 4e-6, [MUSTER_F64] = 1e-14};
     const double error = errors[dtype];
     for (int64_t i = 0; i < r->expected[array].count; i++) {
         const double expected = r->expected[array].values[i], received = r->received[array].values[i];
         if (!(fabs(expected - received) <= error * (1 + fabs(expected))))
-            fail_msg("%s, %s%s: %s, element %d: PyTorch has %.17g, received %.17g", f->text, muster_dtype_name(dtype),
-                     turning ? ", in another layout" : "", names[array], (int)i, expected, received);
+            fail_msg("%s, %s%s: %s, element %d: PyTorch has %.17g, received %.17g", f->text, muster_dtype_name(dtype), ways[lies],
+                     names[array], (int)i, expected, received);
     }
 }
 
-static void fixture_run(muster_runtime *runtime, const fixture *f, muster_dtype dtype, bool turning) {
+static void fixture_run(muster_runtime *runtime, const fixture *f, muster_dtype dtype, lying lies) {
     static run_of r;
     muster_tensor in[OPERANDS], out[ARRAYS - Y];
     int32_t inputs = 0, outputs = 0;
     for (int32_t i = 0; i < ARRAYS; i++) read_numbers(f, i, &r.expected[i]);
-    muster_function *function = fixture_compile(runtime, f, dtype, turning, &r);
+    muster_function *function = fixture_compile(runtime, f, dtype, lies, &r);
     for (int32_t i = 0; i < OPERANDS; i++)
         if (r.in[i].given) in[inputs++] = muster_tensor_make(MUSTER_F64, r.in[i].values, r.in[i].ndim, r.in[i].shape);
     for (int32_t i = Y; i < ARRAYS; i++) {
@@ -152,16 +166,57 @@ static void fixture_run(muster_runtime *runtime, const fixture *f, muster_dtype 
     for (int32_t call = 0; call < 2; call++) assert_ok(muster_function_call(function, in, inputs, out, outputs, NULL));
     assert_ok(muster_function_destroy(function));
     for (int32_t i = Y; i < ARRAYS; i++)
-        if (r.expected[i].given) fixture_compare(f, &r, i, dtype, turning);
+        if (r.expected[i].given) fixture_compare(f, &r, i, dtype, lies);
 }
 
 static void results_and_gradients_are_those_of_pytorch(void **state) {
     int32_t runs = 0;
     for (int32_t i = 0; i < FIXTURES; i++)
         for (muster_dtype dtype = MUSTER_F16; dtype <= MUSTER_F64; dtype++)
-            for (int32_t turning = 0; turning < 2; turning++, runs++) fixture_run(*state, &fixtures[i], dtype, turning);
+            for (lying lies = PLAIN; lies <= TURNED; lies++, runs++) fixture_run(*state, &fixtures[i], dtype, lies);
     assert_int_equal(FIXTURES, 23);
     assert_int_equal(runs, 23 * 4 * 2);
+}
+
+/* More devices than some layers have rows. */
+static void rows_on_several_devices_give_those_of_pytorch(void **state) {
+    muster_runtime *runtime = graph_runtime("host:4");
+    int32_t runs = 0, of_kind[3] = {0};
+    (void)state;
+    for (int32_t i = 0; i < FIXTURES; i++)
+        for (muster_dtype dtype = MUSTER_F16; dtype <= MUSTER_F64; dtype++, runs++) {
+            fixture_run(runtime, &fixtures[i], dtype, BY_ROWS);
+            of_kind[fixtures[i].text[0] == 'r' ? 0 : fixtures[i].text[0] == 'l' ? 1 : 2]++;
+        }
+    assert_ok(muster_runtime_close(runtime));
+    assert_int_equal(runs, 23 * 4);
+    assert_true(of_kind[0] == 9 * 4 && of_kind[1] == 7 * 4 && of_kind[2] == 7 * 4);
+}
+
+/* ---- gradients that there are not ---- */
+
+static void second_gradients_are_refused(void **state) {
+    static const struct {
+        const char *text;
+        int64_t gates, biases;
+    } layers[] = {{"rnn(x, w, r, b)", 3, 3}, {"lstm(x, w, r, b)", 12, 12}, {"gru(x, w, r, b)", 9, 12}};
+    int32_t refused = 0;
+    for (int32_t l = 0; l < 3; l++, refused++) { /* 3 states, 2 inputs */
+        muster_graph *graph;
+        muster_expr *in[4], *d[4];
+        assert_ok(muster_graph_create(*state, "twice", &graph));
+        in[0] = muster_graph_input(graph, "x", MUSTER_F32, 3, (const int64_t[]){2, 4, 2}, MUSTER_BROADCAST);
+        in[1] = muster_graph_input(graph, "w", MUSTER_F32, 2, (const int64_t[]){layers[l].gates, 2}, MUSTER_BROADCAST);
+        in[2] = muster_graph_input(graph, "r", MUSTER_F32, 2, (const int64_t[]){layers[l].gates, 3}, MUSTER_BROADCAST);
+        in[3] = muster_graph_input(graph, "b", MUSTER_F32, 1, (const int64_t[]){layers[l].biases}, MUSTER_BROADCAST);
+        muster_expr *y = muster_expr_parse(graph, layers[l].text);
+        assert_ok(muster_gradient(muster_expr_parse(graph, "sum(y * y)", "y", y), in, 4, d));
+        assert_true(muster_gradient(muster_expr_parse(graph, "sum(a * a)", "a", d[2]), in, 4, d) != MUSTER_OK);
+        if (!strstr(muster_last_error(), "for second derivatives write the steps of the layer by matmul, sigmoid and tanh"))
+            fail_msg("%s: received \"%s\"", layers[l].text, muster_last_error());
+        assert_ok(muster_graph_destroy(graph));
+    }
+    assert_int_equal(refused, 3);
 }
 
 /* ---- lengths ---- */
@@ -385,6 +440,8 @@ static void a_repeated_step_allocates_nothing(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(results_and_gradients_are_those_of_pytorch),
+        cmocka_unit_test(rows_on_several_devices_give_those_of_pytorch),
+        cmocka_unit_test(second_gradients_are_refused),
         cmocka_unit_test(lengths_that_are_none_or_too_many_are_taken),
         cmocka_unit_test(a_length_for_all_rows_ends_all),
         cmocka_unit_test(layers_without_rows_steps_or_states_are_computed),

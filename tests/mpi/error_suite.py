@@ -1,6 +1,6 @@
 """A process that meets an error ends the whole launch, with a status that is not 0, within seconds: error_suite.py NAME FOLDER PROGRAM LIBRARY. NAME is an
-MPI, FOLDER holds the shims, PROGRAM is error_program, LIBRARY is libmuster.so. The last of 2, 3 and 4 processes aborts, exits without closing, or fails in its body. And what is said, once, when the launcher binds each process to one CPU of several;
-and processes with another build of the library, or with other devices in the reproducible mode."""
+MPI, FOLDER holds the shims, PROGRAM is error_program, LIBRARY is libmuster.so. The last of 2, 3 and 4 processes with a device each, and of 2 with two each, aborts, exits without closing, or fails in its body. And what is said, once, when the launcher binds each process to one CPU of several;
+and processes with another build of the library, or with another number of logical shards."""
 import concurrent.futures
 import os
 import pathlib
@@ -24,7 +24,7 @@ WAYS = {
     "abort_outside": (78, None),
     "exit": (3, r"muster: process {last} \(host " + HOST + r"\) exits with code 3 and an open runtime, and other processes do not exit: the launch is aborted"),
     "exit_outside": (4, r"muster: process {last} \(host " + HOST + r"\) exits with code 4 and an open runtime, and other processes do not exit: the launch is aborted"),
-    "fail": (1, r"process \d: function 'step': the batch is empty \(rank {last}\)"),
+    "fail": (1, r"process \d: function 'step': the batch is empty \(rank {rank}\)"),
 }
 mpirun = shutil.which(f"mpirun.{name}") or shutil.which("mpirun")
 options = ["--mca", "pml", "ob1", "--mca", "btl", "self,vader", "--oversubscribe", "--bind-to", "none"] if name == "openmpi" else []
@@ -32,28 +32,28 @@ environment = {key: value for key, value in os.environ.items() if not key.starts
 environment.update(OMPI_ALLOW_RUN_AS_ROOT="1", OMPI_ALLOW_RUN_AS_ROOT_CONFIRM="1", MUSTER_CACHE_DIR="off", MUSTER_MPI_SHIM=folder, MUSTER_NODES="mpi")
 
 
-def launch(way, processes):
+def launch(way, processes, each):
     """True where it ends as it should."""
     status, sentence = WAYS[way]
     begin = time.monotonic()
     try:
-        done = launching.run([mpirun, *options, "-n", str(processes), program, way], env=environment, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+        done = launching.run([mpirun, *options, "-n", str(processes), program, way, f"host:{each}"], env=environment, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
                               stderr=subprocess.STDOUT, timeout=2 * SECONDS)
         code, output = done.returncode, done.stdout.decode(errors="replace")
     except launching.Hangs as hung:
         code, output = 0, str(hung)
     seconds = time.monotonic() - begin
-    said = len(re.findall(sentence.format(last=processes - 1), output)) if sentence else 0
+    said = len(re.findall(sentence.format(last=processes - 1, rank=processes * each - 1), output)) if sentence else 0
     most = {"fail": processes}.get(way, 1)
     # A launcher may end a process before it has written; Open MPI's passes the status on.
     right = seconds < SECONDS and (code == status if name == "openmpi" else code != 0) and (not sentence or 1 <= said <= most)
-    print(f"{way} x {processes}: exit {code}, {seconds:.1f} s, {'right' if right else 'WRONG'}\n{'' if right else output}", end="", flush=True)
+    print(f"{way} x {processes} x {each}: exit {code}, {seconds:.1f} s, {'right' if right else 'WRONG'}\n{'' if right else output}", end="", flush=True)
     return right
 
 
 # most of the time a launcher waits for processes that have ended
 with concurrent.futures.ThreadPoolExecutor(max_workers=4) as pool:
-    results = [pool.submit(launch, way, processes) for way in WAYS for processes in (2, 3, 4)]
+    results = [pool.submit(launch, way, *layout) for way in WAYS for layout in ((2, 1), (3, 1), (4, 1), (2, 2))]
 faults = sum(not result.result() for result in results)
 
 
@@ -128,4 +128,4 @@ if os.cpu_count() > 1 and shutil.which("taskset"):
     faults += lines is None or len(lines) != 2 or not all(line.endswith(LINE) for line in lines)
     faults += binding([]) != []
 print(f"{len(results)} launches, {faults} faults")
-sys.exit(faults != 0 or len(results) != 15)
+sys.exit(faults != 0 or len(results) != 20)

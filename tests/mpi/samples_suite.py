@@ -1,6 +1,7 @@
 """The samples, unchanged, as two processes, with --full also as one and four: samples_suite.py FOLDER_OF_SHIMS FOLDER_OF_SAMPLES WATCH SHARDS.
 
-Each process prints what one process with as many devices prints, but that sentences of errors also name the process and its host. WATCH is a library
+Each process prints what one process with as many devices prints, but that sentences of errors also name the process and its host; networks print
+losses that are near. WATCH is a library
 that counts the rows that a process computes and the bytes that it sends: together they compute the rows of one process. What a sample needs that does
 not exist over several processes yet is in LEFT, with the sentence that refuses it. The training gets the parameters of one process with as many
 devices, and in the reproducible mode the bits; so does SHARDS, a program with bodies that are written by hand."""
@@ -102,18 +103,18 @@ def losses(text):
     return [float(number) for number in re.findall(r"^step \d+: (?:loss )?([0-9.]+)", text, flags=re.MULTILINE)]
 
 
-def compare_network(sample, arguments):
-    """The losses of two processes with a device each are near those of one process with two, and each process prints them."""
+def compare_network(sample, arguments, processes):
+    """The losses of so many processes with a device each are near those of one process with as many, and each process prints them."""
     with tempfile.TemporaryDirectory() as folder:
         done = launching.run([f"{samples}/{sample}", *arguments], stdin=subprocess.DEVNULL, capture_output=True, text=True, errors="replace", timeout=SECONDS, cwd=folder,
-                              env={**environment, "MUSTER_DEVICES": "host:2", "MUSTER_NODES": "none"})
-    code, outputs, errors, counted = together(2, "host:1", f"{samples}/{sample}", *arguments)
+                              env={**environment, "MUSTER_DEVICES": f"host:{processes}", "MUSTER_NODES": "none"})
+    code, outputs, errors, counted = together(processes, "host:1", f"{samples}/{sample}", *arguments)
     expected, received = losses(done.stdout), [losses(text) for text in outputs]
-    if done.returncode or code or not expected or None in counted or any(sent == 0 for _, sent in counted):
-        fail(sample, f"expected losses and bytes sent, received exit {done.returncode} and {code}, {expected}, {counted}: {done.stderr} {errors}")
+    if done.returncode or code or not expected or None in counted or any((sent > 0) != (processes > 1) for _, sent in counted):
+        fail(sample, f"{processes} processes: expected losses and bytes sent, received exit {done.returncode} and {code}, {expected}, {counted}: {done.stderr} {errors}")
     near = [len(own) == len(expected) and all(abs(a - b) <= 0.01 * abs(b) for a, b in zip(own, expected)) for own in received]
-    if near != [True, True]:
-        fail(sample, f"expected the losses {expected} from both processes, received {received}")
+    if near != [True] * processes:
+        fail(sample, f"expected the losses {expected} from {processes} processes, received {received}")
 
 
 # ---- training ----
@@ -211,8 +212,9 @@ for sample, sentence in LEFT.items():
         fail(sample, f"expected a refusal with \"{sentence}\", received exit {code}: {errors}")
 made = {path.name for path in pathlib.Path(samples).iterdir() if path.is_file() and os.access(path, os.X_OK) and "." not in path.name}
 for sample, arguments in {**NETWORKS, **(LONG_NETWORKS if full else {})}.items():
-    compare_network(sample, arguments.split())
-missing = made - set(SAME) - set(LEFT) - set(NETWORKS) - set(LONG_NETWORKS) - {"train", "mlp", "asynchronous", "foreign_cuda"}  # read data, print times, or need a GPU
+    for processes in (1, 2, 4) if full and sample in NETWORKS else (2,):
+        compare_network(sample, arguments.split(), processes)
+missing = made - set(SAME) - set(LEFT) - set(NETWORKS) - set(LONG_NETWORKS) - {"train", "foreign_cuda"}  # reads data, needs a GPU
 if missing:
     fail("samples", f"expected each in one of the lists, received others: {sorted(missing)}")
 interrupt_one()

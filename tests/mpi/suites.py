@@ -20,6 +20,7 @@ LOCAL_PERCENT = 20
 full = os.environ.get("MUSTER_TEST_FULL")
 only = os.environ.get("MUSTER_SUITE")  # one of them, by hand
 faults = 0
+spread = {}  # (suite, processes): has each process computed rows?
 REPORT = re.compile(r"process (\d+) of (\d+): (\d+) joint, (\d+) alone, (\d+) tasks, (\d+) rows of (\d+), (\d+) bytes sent, (\d+) devices\n")
 
 
@@ -106,6 +107,7 @@ def check_reports(suite, processes, folder):
         alone = processes == 1 or (processes > 2 and devices < processes and suite not in kinds["three"])  # 2 devices are not shared by 4 processes
         if (joint > 0) != (sent > 0) or (joint > 0) == alone:
             fail(suite, f"expected shared runtimes and bytes on the wire where there are several processes: {match.group().strip()}")
+        spread[suite, processes] = spread.get((suite, processes), True) and own > 0
     if rows != of_calls:
         fail(suite, f"{processes} processes: expected {of_calls} rows to be computed, received {rows}")
     return f"{joint} runtimes or pools shared, {rows} rows"
@@ -127,6 +129,8 @@ def run(suite, processes, skipped):
             for process, (_, text) in enumerate(of_processes):
                 print(f"---- process {process}\n{text[-4000:]}")
             return fail(suite, f"{processes} processes: exit {code}: {words[-2000:]}\nexpected the same outcomes in all, received {lists}")
+        for _, test in (entry for entry in lists[0] if entry[0] == "SKIPPED" and entry[1] not in skipped):
+            fail(suite, f"{processes} processes: {test} skipped itself")
         what = check_reports(suite, processes, reports)
         print(f"{suite} x {processes}: {len(lists[0])} tests, {what}, {time.monotonic() - started:.1f} s", flush=True)
 
@@ -141,5 +145,6 @@ for suite in all_suites(folder):
     for processes in ((1, 2, 3, 4) if suite in kinds["three"] else (1, 2, 4)) if full else (2,):
         run(suite, processes, skipped)
     ran += 1
-print(f"{folder}: {ran} suites, {faults} faults")
+everywhere = sum(spread.values())
+print(f"{folder}: {ran} suites, {everywhere} of {len(spread)} runs with rows in every process, {faults} faults")
 sys.exit(faults != 0)

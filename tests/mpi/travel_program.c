@@ -33,7 +33,7 @@ static muster_status say_done(const program *p, int32_t process) {
     char name[512];
     name_of(p, process, name, sizeof name);
     FILE *file = fopen(name, "w");
-    if (!file || fclose(file)) return FAIL("%s cannot be written", name);
+    if (!file || fclose(file)) return FAIL("%.200s cannot be written", name);
     return MUSTER_OK;
 }
 

@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
-# cluster.sh: script/cluster runs a program on several hosts, says which process is where, and gives its exit code back.
+# cluster.sh FIRST: script/cluster runs a program on several hosts, says which process is where, and gives its exit code back. FIRST is samples/first.
 set -euo pipefail
 cluster=$(cd "$(dirname "$0")/../.." && pwd)/script/cluster
+first=$1
 cases=0
 work=$(mktemp -d /tmp/cluster.XXXXXX)
 trap 'rm -rf "$work"' EXIT
@@ -30,6 +31,9 @@ for i in 0 1 2; do
     says "host$((i + 1)) $i mpi host:1 an argument"
 done
 says "3 hosts on this machine (--rate 500 --delay 1): $work/program"
+# A program of Muster is one runtime on all hosts.
+MUSTER_DEVICES=host:1 run 0 3 -- "$first"
+says "mean(x @ y) on 3 devices: 5000 (expected 5000)"
 # Two hosts if nothing is said; the exit code is the program's.
 run 5 -- bash -c 'exit 5'
 says "process 1 of 2: on host2"
@@ -61,4 +65,4 @@ run 2 2 --data /tmp -- true && says "there is a PROGRAM"
 run 2 2 --delay -1 -- true && says 'milliseconds, received "-1"'
 run 1 2 --data /nonexistent && says 'no folder "/nonexistent"'
 run 0 --help && says "Exit: that of mpirun"
-[ "$cases" -eq 15 ] || { echo "expected 15 cases, ran $cases"; exit 1; }
+[ "$cases" -eq 16 ] || { echo "expected 16 cases, ran $cases"; exit 1; }

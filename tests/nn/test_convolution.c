@@ -365,6 +365,47 @@ static void shapes_of_several_panels_agree_with_seven_loops(void **state) {
     assert_int_equal(cases, ops_rounds(2, 60) * 48 * places_to_run());
 }
 
+/* With 64 channels, which lie last, oneDNN's adapter chooses between three ways by the shape. */
+enum { MANY_CHANNELS = 64, MANY_EXTENTS = 4, MANY_CASES = 2 * 2 * MANY_EXTENTS * 3 };
+
+static muster_status many_channels_body(muster_worker *worker, void *unused) {
+    static const int64_t extents[MANY_EXTENTS] = {7, 8, 14, 22};
+    (void)unused;
+    for (int64_t size = 1; size <= 2; size++)
+        for (int64_t stride = 1; stride <= 2; stride++)
+            for (int32_t e = 0; e < MANY_EXTENTS; e++)
+                for (int32_t kind = 0; kind < 3; kind++, cases++) {
+                    shape_case c = {.convolution = {.groups = 1, .window = {.axes = 2}}};
+                    for (int32_t d = 0; d < 2; d++) {
+                        c.convolution.window.size[d] = size;
+                        c.convolution.window.stride[d] = stride;
+                        c.convolution.window.dilation[d] = 1;
+                    }
+                    finish_case(&c, 1, MANY_CHANNELS, MANY_CHANNELS, (const int64_t[]){extents[e], extents[e]});
+                    run_case(worker, &c, MUSTER_F32, kind, (const int32_t[]){CHANNELS_LAST, CONTIGUOUS, CHANNELS_LAST});
+                }
+    return MUSTER_OK;
+}
+
+static void many_channels_agree_with_seven_loops(void **state) {
+    static const mst_convolution_library counted = {"counted", counted_create, counted_run, counted_destroy};
+    static const mst_convolution_library *const list[] = {&counted, NULL};
+    const mst_convolution_library *const *before = mst_convolution_libraries;
+    (void)state;
+    if (on_gpus()) return;
+    cases = onednn_runs = 0;
+    ops_seed();
+    assert_ok(mst_blas_open(false));
+    mst_convolution_libraries = list;
+    const muster_status status = ops_run_on("host", many_channels_body, NULL);
+    mst_convolution_libraries = before;
+    mst_blas_close();
+    assert_ok(status);
+    assert_int_equal(cases, MANY_CASES);
+    assert_true(onednn_runs > 0);
+    if (!__builtin_cpu_supports("avx512f")) assert_true(onednn_runs < MANY_CASES); /* the others by products of matrices */
+}
+
 /* ---- foreign libraries ---- */
 
 static struct { int32_t created, run, destroyed, asked; } seen;
@@ -519,9 +560,8 @@ static int add_code(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(small_shapes_agree_with_seven_loops),
-        cmocka_unit_test(shapes_of_several_panels_agree_with_seven_loops),
-        cmocka_unit_test(foreign_libraries_are_asked_first_and_keep_their_states),
+        cmocka_unit_test(small_shapes_agree_with_seven_loops),  cmocka_unit_test(shapes_of_several_panels_agree_with_seven_loops),
+        cmocka_unit_test(many_channels_agree_with_seven_loops), cmocka_unit_test(foreign_libraries_are_asked_first_and_keep_their_states),
         cmocka_unit_test(wrong_operands_are_refused),
     };
     return cmocka_run_group_tests(tests, add_code, NULL);

@@ -1,9 +1,12 @@
 #include "runtime_launch.h"
 
+#include "memory_impl.h"
+
 #include <pthread.h>
 #include <sched.h>
 #include <stdatomic.h>
 #include <string.h>
+#include <time.h>
 
 typedef struct launch_thread {
     launch_process process;
@@ -15,6 +18,7 @@ static _Atomic int32_t arrived, meeting;
 static _Atomic bool failed;
 
 bool launch_has_failed(void) { return failed; }
+void launch_note_failure(void) { failed = true; }
 
 bool launch_meet(launch_process *p) {
     const int32_t number = meeting;
@@ -22,7 +26,12 @@ bool launch_meet(launch_process *p) {
         arrived = 0;
         meeting = number + 1;
     }
-    while (meeting == number && !failed) sched_yield();
+    for (int32_t turn = 0; meeting == number && !failed; turn++) {
+        if (turn < 100)
+            sched_yield();
+        else
+            nanosleep(&(struct timespec){.tv_nsec = 20000}, NULL);
+    }
     return !failed;
 }
 
@@ -30,7 +39,6 @@ static void *thread_main(void *argument) {
     launch_thread *thread = argument;
     wire_launch_join(thread->process.wire, thread->process.process);
     thread->body(&thread->process);
-    if (thread->process.error[0]) failed = true;
     wire_launch_join(NULL, 0);
     return NULL;
 }
@@ -52,8 +60,10 @@ static wire_launch_counts launch_all(const wire_launch_options *options, launch_
     mst_wire_test_open = NULL;
     const wire_launch_counts left = wire_launch_count(wire);
     wire_launch_destroy(wire);
+    mst_memory_fail_at(0); /* a body that has ended early may have left it */
     for (int32_t p = 0; p < options->processes; p++)
-        if (threads[p].process.error[0]) fail_msg("process %d: %s", (int)p, threads[p].process.error);
+        if (threads[p].process.error[0]) print_error("process %d: %s\n", (int)p, threads[p].process.error);
+    if (failed) fail_msg("the errors of the processes are above");
     assert_int_equal(left.wires, 0);
     return left;
 }

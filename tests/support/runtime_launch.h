@@ -35,9 +35,13 @@ bool launch_meet(launch_process *p);
 /* Has a process an error? For those that wait for something that it does. */
 bool launch_has_failed(void);
 
+/* From now on the process has an error. */
+void launch_note_failure(void);
+
 #define launch_fail(p, ...)                                  \
     do {                                                     \
         snprintf((p)->error, sizeof(p)->error, __VA_ARGS__); \
+        launch_note_failure();                               \
         return;                                              \
     } while (0)
 #define launch_check(p, condition)                                                               \

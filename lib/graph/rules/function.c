@@ -145,9 +145,11 @@ static muster_status state_open(muster_function *function, const char *where, co
                                 muster_tensor value, mst_update_rule_state *state) {
     void *user;
     if (!function) return mst_error_null(where, "function", "a function");
-    MUSTER_TRY(mst_function_enter(function, mst_graph_program_body, where, what, &user));
+    muster_runtime *runtime = ((mst_object *)function)->runtime;
+    const muster_status entered = mst_function_enter(function, mst_graph_program_body, where, what, &user);
+    if (entered == MUSTER_INVALID_ARGUMENT) return mst_variables_refuse(runtime, where, name, entered); /* another function's body */
+    MUSTER_TRY(entered);
     const mst_graph *graph = ((const mst_graph_program *)user)->graph;
-    muster_runtime *runtime = graph->runtime;
     muster_status status = !variable ? mst_error_null(where, "variable", "a variable")
                            : !name   ? mst_error_null(where, "name", "the name of a state")
                                      : state_find(graph->rules, where, variable, name, state);

@@ -37,6 +37,7 @@ LATE = [("hang", "begin"), ("hang", "arrival"), ("hang", "end")]  # these take a
 DEADLINE, PATIENCE = 0.3, 15  # seconds: of a call; from a deadline to the end of the launch
 GRACES = dict(MUSTER_ABORT_AFTER="0.3", MUSTER_EXIT_AFTER="0.3")
 faults, soft = [], []
+deadlines, without_memory = [], []  # of cells that are late: does the error name the process? cells whose call lacked memory
 
 
 def fail(what, text):
@@ -182,6 +183,9 @@ def judge(launch, number, cell):
             return
         status, text = statuses.pop(), f"process {victim} (host {HOST})"
         late = kind == "hang" and place != "end" or kind == "stop" and drawn % 3 == 0 and place != "end"
+        named = [text in line[4] for process, line in enumerate(lines) if process != victim]
+        if late:
+            deadlines.append(status == "TIMEOUT" and all(named))
         if status == "OK":
             launch.expect(all(line[3] for line in lines), f"{what}: what returns OK is right")
             if late:
@@ -193,7 +197,8 @@ def judge(launch, number, cell):
             soft.append(what)  # the machine is so busy that another process was late
             continue
         launch.expect(status == expected, f"{what}: expected {expected}, received {status}")
-        named = [text in line[4] for process, line in enumerate(lines) if process != victim]
+        if kind == "memory":
+            without_memory.append(what)
         if status == "TIMEOUT" and not all(named):
             soft.append(what)
         else:
@@ -234,6 +239,11 @@ def main():
     print(f"{total} survivable faults, {time.monotonic() - begin:.1f} s, {len(seen)} cells of the matrix, {len(soft)} of a busy machine: {soft}", flush=True)
     if len(seen) < 40:
         fail("the number of cells", f"expected 40 or more, received {len(seen)}")
+    print(f"{len(deadlines)} of them later than the deadline, {sum(deadlines)} named so by all; {len(without_memory)} without memory", flush=True)
+    if not deadlines or sum(deadlines) < len(deadlines) // 2:
+        fail("deadlines", f"expected half of {len(deadlines)} to end with the name of the late process, received {sum(deadlines)}")
+    if not without_memory:
+        fail("memory", "expected a call without memory, received none")
     if len(soft) > total // 20:
         fail("a busy machine", f"expected {total // 20} at most, received {len(soft)}")
     end = time.monotonic() + 5

@@ -71,7 +71,9 @@ static void stop_for(int32_t ms) {
 static void link_to(const char *word) {
     char command[128];
     snprintf(command, sizeof command, "hosts-link %s %s", word, strcmp(word, "heal") ? fault_now.host : "");
-    if (system(command) != 0) fprintf(stderr, "fault_program: %s failed\n", command);
+    if (system(command) == 0) return;
+    fprintf(stderr, "fault_program: %s failed\n", command);
+    abort(); /* a link that was not cut must not look like one that healed */
 }
 
 /* ---- striking ---- */

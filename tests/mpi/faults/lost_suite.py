@@ -114,6 +114,8 @@ for family, options in LAUNCHERS.items():
     starter = shutil.which(f"mpirun.{family}")
     if starter and (folder / f"libmuster-mpi-{family}.so").exists():
         run(family, [starter, *options], folder, "stop", "arrival", 1)
+if not launches:
+    fail("expected a launch of Open MPI or MPICH, found neither")
 if full and not (sources / "build/mpis/complete").exists():
     print("build/mpis, which script/fetch-mpis makes of packages from PyPI, is not here")
     sys.exit(77)
