@@ -242,8 +242,6 @@ def main():
     print(f"{len(deadlines)} of them later than the deadline, {sum(deadlines)} named so by all; {len(without_memory)} without memory", flush=True)
     if not deadlines or sum(deadlines) < len(deadlines) // 2:
         fail("deadlines", f"expected half of {len(deadlines)} to end with the name of the late process, received {sum(deadlines)}")
-    if not without_memory:
-        fail("memory", "expected a call without memory, received none")
     if len(soft) > total // 20:
         fail("a busy machine", f"expected {total // 20} at most, received {len(soft)}")
     end = time.monotonic() + 5
