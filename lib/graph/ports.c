@@ -176,7 +176,8 @@ static muster_status split_check(const muster_expr *parameter, const char *where
     return MUSTER_OK;
 }
 
-/* Of several processes, those that do not refuse it split the variable together. */
+/* Where one process refuses it, the others are in the round of muster_variable_split: it tells them
+ * there. */
 muster_status muster_graph_split(muster_expr *parameter, int32_t axis) {
     static const char where[] = "muster_graph_split";
     if (!parameter) return mst_error_null(where, "parameter", "an expression");
