@@ -128,8 +128,7 @@ static bool is_sticky(int code) {
            (code >= 710 && code <= 719 && code != 711 && code != 712 && code != 713);
 }
 
-static unsigned carry_out(const sim_symbol *symbol, const trap *sprung, int device) {
-    unsigned since = sim_releases(); /* before the count: a thread that has seen the count can end the stall */
+static unsigned carry_out(const sim_symbol *symbol, const trap *sprung, int device, unsigned since) {
     if (device < 0) device = sim_current_device();
     atomic_fetch_add_explicit(&injected, 1, memory_order_relaxed);
     switch (sprung->kind) {
@@ -151,10 +150,11 @@ static unsigned carry_out(const sim_symbol *symbol, const trap *sprung, int devi
 }
 
 unsigned sim_enter(sim_symbol *symbol, int device) {
+    const unsigned since = sim_releases(); /* before both counts: a thread that has seen one of them can end the stall */
     sim_count(symbol);
     if (!atomic_load_explicit(&armed, memory_order_relaxed)) return 0;
     trap sprung;
-    return spring(symbol, &sprung) || by_chance(symbol, &sprung) ? carry_out(symbol, &sprung, device) : 0;
+    return spring(symbol, &sprung) || by_chance(symbol, &sprung) ? carry_out(symbol, &sprung, device, since) : 0;
 }
 
 /* ---- what the test asks for ---- */
