@@ -198,10 +198,6 @@ static muster_status layout_set(const char *where, muster_variable *variable, mu
     return mst_change_end(&change, status);
 }
 
-static muster_status refuse_layout(const char *where, const muster_variable *variable, muster_status refused) {
-    return mst_variables_refuse(variable->object.runtime, where, variable->object.name, refused);
-}
-
 static muster_status layout_change(const char *where, muster_variable *variable, int32_t axis, mst_portions *portions) {
     static const int64_t zero; /* of every dtype */
     int64_t shape[MUSTER_MAX_DIMS];
@@ -212,8 +208,7 @@ static muster_status layout_change(const char *where, muster_variable *variable,
     const int64_t bytes = mst_shape_bytes(variable->dtype, variable->ndim, shape);
     void *memory = mst_alloc_uninitialised((size_t)bytes + 1);
     const muster_tensor value = muster_tensor_make(variable->dtype, memory, variable->ndim, shape);
-    muster_status status =
-        memory ? muster_variable_get_whole(variable, value) : refuse_layout(where, variable, mst_out_of_memory(where, bytes));
+    muster_status status = memory ? muster_variable_get_whole(variable, value) : mst_out_of_memory(where, bytes);
     if (status == MUSTER_OK)
         status = layout_set(where, variable, value, axis, portions);
     else
@@ -230,7 +225,7 @@ muster_status mst_variable_lay_in_portions(const char *where, muster_variable *v
                          where, variable->object.name, (int)variable->users - 1);
     mst_variable_whole_shape(variable, shape);
     mst_portions *portions = portions_make(where, variable->ndim, shape, items, count);
-    if (!portions) return refuse_layout(where, variable, MUSTER_OUT_OF_MEMORY);
+    if (!portions) return MUSTER_OUT_OF_MEMORY;
     portions->owner = owner;
     return layout_change(where, variable, -1, portions);
 }
