@@ -331,8 +331,9 @@ MUSTER_API MUSTER_NODISCARD muster_status muster_function_weights(muster_functio
  * lists is used until wait has returned or test has reported the end: until then it must stay valid
  * and must not be written, and outputs must not be read.
  * With one process at most 64 calls of a runtime may be waiting; one more is refused with
- * BAD_STATE. With several there is no such limit, since what one process refuses all have to. A
- * refusal for lack of memory may return only when the others make the call.
+ * BAD_STATE. With several there is no such limit: a call that one process refuses fails in all, and
+ * their queues are not equally full. A refusal for lack of memory may return only when the others
+ * make the call.
  * queue_timeout_ns counts from this call; that it has passed is noticed when the calls before this
  * one have ended. Closing the runtime waits for all pending calls; their handles stay valid. The
  * handle belongs to the caller, who ends it with wait or destroy.

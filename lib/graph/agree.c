@@ -88,13 +88,11 @@ static void name_compilation(const mst_graph *graph, mst_round *round) {
 }
 
 muster_status mst_program_refuse(const mst_graph *graph, muster_status refused) {
-    const int8_t flag = 0;
+    bool flag = false;
     mst_round round = {.where = where, .status = refused, .rank = -1, .signature = signature_of(graph, NULL)};
     if (!graph->runtime->nodes) return refused;
-    round.payload = &flag;
-    round.payload_bytes = sizeof flag;
     name_compilation(graph, &round);
-    return round_run(graph, &round);
+    return flag_agree(graph, &round, &flag);
 }
 
 muster_status mst_program_agree_options(const mst_graph *graph, const muster_graph_options *options, muster_status status, bool *unfused) {

@@ -176,23 +176,21 @@ static muster_status split_check(const muster_expr *parameter, const char *where
     return MUSTER_OK;
 }
 
-/* Where one process refuses it, the others are in the round of muster_variable_split: it tells them
- * there. */
+/* What one process refuses, it tells the others in the round of muster_variable_split, which they
+ * make. */
 muster_status muster_graph_split(muster_expr *parameter, int32_t axis) {
     static const char where[] = "muster_graph_split";
     if (!parameter) return mst_error_null(where, "parameter", "an expression");
     mst_graph *graph = parameter->graph;
     muster_status status = mst_graph_check_open(graph, where);
-    const bool keeps = status == MUSTER_OK && !mst_node_is_error(parameter);
-    if (keeps)
-        status = split_check(parameter, where, axis);
-    else if (status == MUSTER_OK)
-        status = mst_error_restore(graph->status, graph->message);
-    if (status != MUSTER_OK || !keeps)
-        status = mst_variables_refuse(graph->runtime, where, NULL, status);
-    else
+    if (status == MUSTER_OK && mst_node_is_error(parameter)) status = mst_error_restore(graph->status, graph->message);
+    if (status != MUSTER_OK) return mst_variables_refuse(graph->runtime, where, NULL, status);
+    status = split_check(parameter, where, axis);
+    if (status == MUSTER_OK)
         status = muster_variable_split(graph->variables.items[parameter->at].variable, axis < 0 ? axis + parameter->type.ndim : axis);
-    return status == MUSTER_OK || !keeps ? status : mst_graph_keep(graph, status);
+    else
+        status = mst_variables_refuse(graph->runtime, where, NULL, status);
+    return status == MUSTER_OK ? MUSTER_OK : mst_graph_keep(graph, status);
 }
 
 muster_expr *muster_graph_number(muster_graph *handle, double value) {

@@ -1,7 +1,6 @@
 /* Programs of a launch that do not make the same calls: each process returns the same whole
  * sentence, nothing hangs, and the next call that all make is right. The processes are threads with
  * runtimes of their own, on three hosts. */
-#include "memory_impl.h"
 #include "muster/communicator.h"
 #include "muster/function.h"
 #include "muster/variable.h"
@@ -268,15 +267,11 @@ static void call_without_memory(launch_process *p, program *g) {
     for (int k = 0; k < FAILING_ALLOCATIONS; k++) {
         muster_pending *pending;
         float sum = -1;
-        launch_check(p, launch_meet(p));
-        if (g->odd) mst_memory_fail_at(k + 1);
-        launch_check(p, launch_meet(p));
+        launch_check(p, launch_fail_allocation(p, k + 1));
         muster_status status = call_in_the_background(g, &sum, &pending);
         if (!status) status = muster_pending_wait(&pending);
         poor_statuses[p->process][k] = status;
-        launch_check(p, launch_meet(p));
-        if (g->odd) mst_memory_fail_at(0);
-        launch_check(p, launch_meet(p));
+        launch_check(p, launch_fail_allocation(p, 0));
         launch_ok(p, call(g, g->train, NULL));
     }
 }

@@ -240,19 +240,15 @@ static void compile_without_memory(launch_process *p) {
     for (int32_t k = 0; k < ALLOCATIONS; k += (int32_t)test_one_in(1, 3, 7)) {
         double w[WIDTH];
         launch_check(p, launch_meet(p));
-        if (p->process == 0) {
-            poor.before = mst_memory_count();
-            mst_memory_fail_at(k + 1);
-        }
-        launch_check(p, launch_meet(p));
+        if (p->process == 0) poor.before = mst_memory_count();
+        launch_check(p, launch_fail_allocation(p, k + 1));
         const muster_status status = poor.statuses[p->process] = muster_graph_compile(t.graph, &options, &f);
         launch_check(p, launch_meet(p));
         if (p->process == 0) {
             poor.failed += status != MUSTER_OK;
             poor.done = mst_memory_count() - poor.before <= k;
-            mst_memory_fail_at(0);
         }
-        launch_check(p, launch_meet(p));
+        launch_check(p, launch_fail_allocation(p, 0));
         if (poor.statuses[0] != poor.statuses[1] || (status != MUSTER_OK && status != MUSTER_OUT_OF_MEMORY))
             launch_fail(p, "allocation %d: %s", (int)k, muster_last_error());
         launch_ok(p, muster_variable_get(t.w, 0, muster_f64(w, WIDTH, 1))); /* the next call meets */

@@ -35,6 +35,12 @@ bool launch_meet(launch_process *p) {
     return !failed;
 }
 
+bool launch_fail_allocation(launch_process *p, int64_t k) {
+    if (!launch_meet(p)) return false;
+    if (p->process == 0) mst_memory_fail_at(k);
+    return launch_meet(p);
+}
+
 static void *thread_main(void *argument) {
     launch_thread *thread = argument;
     wire_launch_join(thread->process.wire, thread->process.process);

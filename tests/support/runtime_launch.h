@@ -32,6 +32,9 @@ muster_runtime_options launch_options(const char *devices);
 /* Waits for the other processes, outside of the library. False: one of them has an error and has
  * ended. */
 bool launch_meet(launch_process *p);
+/* Between two such waits: from now on the k-th allocation fails, in whichever process makes it; 0:
+ * none does. */
+bool launch_fail_allocation(launch_process *p, int64_t k);
 /* Has a process an error? For those that wait for something that it does. */
 bool launch_has_failed(void);
 

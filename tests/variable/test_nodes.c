@@ -1,6 +1,5 @@
 /* Variables of several processes: every operation beside the same one in one process with as many
  * devices, which is the oracle. */
-#include "memory_impl.h"
 #include "muster/initialiser.h"
 #include "muster/variable.h"
 #include "runtime_launch.h"
@@ -222,7 +221,6 @@ static muster_status refused_call(const refusal *r, int32_t process, muster_runt
     case NO_LIST:
         return muster_variables_scatter(&v, process ? NULL : &result, 1, NULL);
     case NO_VARIABLE:
-        return muster_variables_scatter(list, results, process ? 2 : 1, NULL);
     case VARIABLE_TWICE:
         return muster_variables_scatter(list, results, process ? 2 : 1, NULL);
     case DESTROYED:
@@ -374,13 +372,9 @@ static void operate_without_memory(launch_process *p) {
     launch_ok(p, muster_variable_create(g.runtime, "m", muster_f32(g.matrix, 2, 2), &g.m));
     if (c->operation == JOIN) launch_ok(p, muster_variable_split(g.m, 0));
     for (int k = 0; k < FAILING_ALLOCATIONS; k++) {
-        launch_check(p, launch_meet(p));
-        if (p->process == 0) mst_memory_fail_at(k + 1);
-        launch_check(p, launch_meet(p));
+        launch_check(p, launch_fail_allocation(p, k + 1));
         c->statuses[p->process][k] = operate(&g, c->operation);
-        launch_check(p, launch_meet(p));
-        if (p->process == 0) mst_memory_fail_at(0);
-        launch_check(p, launch_meet(p));
+        launch_check(p, launch_fail_allocation(p, 0));
         if (c->statuses[p->process][k] != MUSTER_OK) launch_ok(p, operate(&g, c->operation)); /* nothing half-done is in the way */
         launch_ok(p, operate_back(&g, c->operation));
         launch_ok(p, muster_variable_set(g.v, 0, even_of(&g)));
