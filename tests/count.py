@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 """count.py [--write-times] LOGS PRESET...: adds up the results that CTest wrote to LOGS/PRESET.xml, and prints the counts as the last line.
 LOGS/PRESET-other-turns.txt names the suites that wait for another turn in this preset (cmake/test.cmake).
+count.py --suites BUILD: BUILD is a release build; configures builds with the sanitizers, compiles nothing, and compares their suites with left_out.txt.
 
 Beside this file lie
   skips.txt     the suites and cases that may skip themselves: any other that does is a failure, and so is a line that names no suite of its preset
@@ -9,10 +10,13 @@ Beside this file lie
 A preset without results (its build failed) counts as one failure. --write-times replaces the times of these presets in times.txt."""
 import dataclasses
 import fnmatch
+import json
 import math
 import pathlib
 import re
+import subprocess
 import sys
+import tempfile
 import xml.etree.ElementTree as xml
 
 HERE = pathlib.Path(__file__).parent
@@ -98,19 +102,19 @@ class Count:
         else:
             self.failures += [f"{preset}: tests/skips.txt lists {name}, which does not exist" for name in reasons if name.split(":")[0] not in results]
 
-    def compare(self, results):
-        """The suites of a build with a sanitizer are those of release, but for those that are listed."""
-        if not results.get("release"):
+    def compare(self, suites):
+        """{preset: names of its suites}: those of a build with a sanitizer are those of release, but for those that are listed."""
+        if not suites.get("release"):
             return
         lines = read_lines("left_out.txt", 3)
         for when, pattern, _ in lines:
-            if not any(fnmatch.fnmatch(name, pattern) for name in results["release"]):
+            if not any(fnmatch.fnmatch(name, pattern) for name in suites["release"]):
                 self.failures.append(f"tests/left_out.txt lists {pattern}, which matches no suite")
         patterns = [pattern for when, pattern, _ in lines if when == "release"]
-        for preset in [preset for preset in results if preset in ("asan", "tsan") and results[preset]]:
-            for name in results["release"]:
+        for preset in [preset for preset in suites if preset in ("asan", "tsan") and suites[preset]]:
+            for name in suites["release"]:
                 listed = any(fnmatch.fnmatch(name, pattern) for pattern in patterns)
-                if (name not in results[preset]) != listed:
+                if (name not in suites[preset]) != listed:
                     self.failures.append(f"{preset}: {name} " + ("runs, but tests/left_out.txt lists it" if listed else "is missing, but not listed in tests/left_out.txt"))
 
 
@@ -151,7 +155,29 @@ def write_times(results, written):
     (HERE / "times.txt").write_text(head + "".join(rows))
 
 
+def list_suites(build):
+    text = subprocess.run(["ctest", "--test-dir", str(build), "--show-only=json-v1"], check=True, stdout=subprocess.PIPE, text=True).stdout
+    return {test["name"] for test in json.loads(text)["tests"]}
+
+
+def compare_suites(build):
+    suites, count = {"release": list_suites(build)}, Count()
+    for preset in ("asan", "tsan"):
+        with tempfile.TemporaryDirectory() as folder:
+            configured = subprocess.run(["cmake", "--preset", preset, "-B", folder], cwd=HERE.parent, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+            if configured.returncode:
+                raise SystemExit(f"{preset}: cmake failed:\n{configured.stdout}")
+            suites[preset] = list_suites(folder)
+    count.compare(suites)
+    print(", ".join(f"{preset}: {len(names)} suites" for preset, names in suites.items()))
+    for failure in count.failures:
+        print(f"failed: {failure}")
+    return 1 if count.failures or not all(suites.values()) else 0
+
+
 def main(arguments):
+    if arguments[:1] == ["--suites"]:
+        return compare_suites(arguments[1])
     writes = "--write-times" in arguments
     logs, *presets = [argument for argument in arguments if argument != "--write-times"]
     results = {preset: read_results(pathlib.Path(logs, f"{preset}.xml")) for preset in presets}
