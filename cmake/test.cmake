@@ -1,8 +1,9 @@
 # The rules of every test: how long it may take, how it skips itself, and whether this build leaves it out.
 #
-# The suites that take 3 seconds and more take turns in a build with a sanitizer: it runs a third of them. The number of commits up to this one chooses
-# the third, so that runs on three commits in a row run all of them, as one run with MUSTER_TEST_FULL=1 does; without git the day chooses it. MUSTER_TEST_TURN=0,
-# 1 or 2 in the environment chooses it instead, and MUSTER_TEST_TURN=all runs them all.
+# Suites that take long take turns: under a sanitizer those of 3 seconds and more, in other builds the variants (their names have an @) of 5 seconds and
+# more. A run has a third of them. The number of commits up to this one chooses the third, so that runs on three commits in a row run all of them, as one
+# run with MUSTER_TEST_FULL=1 does; without git the day chooses it. MUSTER_TEST_TURN=0, 1 or 2 in the environment chooses it instead, and
+# MUSTER_TEST_TURN=all runs them all.
 #
 #   tests/times.txt      the seconds that each suite takes on two quiet cores
 #   tests/left_out.txt   the suites that builds with a sanitizer, or all builds, leave out, and why
@@ -34,11 +35,16 @@ if(NOT MUSTER_TEST_FULL)
 endif()
 
 set(MUSTER_TURNS 3)
-set(MUSTER_TURN_SECONDS 3)
+set(MUSTER_TURN_SECONDS 5)
+set(MUSTER_TURN_NAMES "@")
+if(MUSTER_SANITIZE)
+  set(MUSTER_TURN_SECONDS 3)
+  set(MUSTER_TURN_NAMES ".")
+endif()
 set(MUSTER_TURN "")
 set(MUSTER_TURN_LIST ${PROJECT_BINARY_DIR}/other_turns.txt) # the suites whose turn it is not, for tests/count.py
 file(WRITE ${MUSTER_TURN_LIST} "")
-if(MUSTER_SANITIZE AND NOT MUSTER_TEST_FULL)
+if(NOT MUSTER_TEST_FULL)
   set(MUSTER_TURN "$ENV{MUSTER_TEST_TURN}")
   if(MUSTER_TURN STREQUAL "")
     execute_process(COMMAND git -C ${PROJECT_SOURCE_DIR} rev-list --count HEAD OUTPUT_VARIABLE commits OUTPUT_STRIP_TRAILING_WHITESPACE ERROR_QUIET
@@ -53,7 +59,7 @@ if(MUSTER_SANITIZE AND NOT MUSTER_TEST_FULL)
     message(FATAL_ERROR "the environment's MUSTER_TEST_TURN: expected 0, 1, 2 or all, received \"${MUSTER_TURN}\"")
   endif()
   if(NOT MUSTER_TURN STREQUAL "")
-    message(STATUS "Suites of ${MUSTER_TURN_SECONDS} seconds and more: third ${MUSTER_TURN} of 0 to 2 runs (MUSTER_TEST_TURN)")
+    message(STATUS "Suites that take long: third ${MUSTER_TURN} of 0 to 2 runs (MUSTER_TEST_TURN)")
   endif()
 endif()
 
@@ -98,7 +104,7 @@ function(muster_test_rules name)
   set_tests_properties(${name} PROPERTIES TIMEOUT ${timeout} COST ${own} SKIP_RETURN_CODE 77)
   if(name MATCHES "${MUSTER_LEFT_OUT}")
     set_tests_properties(${name} PROPERTIES DISABLED TRUE)
-  elseif(NOT MUSTER_TURN STREQUAL "" AND own GREATER_EQUAL MUSTER_TURN_SECONDS)
+  elseif(NOT MUSTER_TURN STREQUAL "" AND name MATCHES "${MUSTER_TURN_NAMES}" AND own GREATER_EQUAL MUSTER_TURN_SECONDS)
     string(MD5 hash "${name}")
     string(SUBSTRING "${hash}" 0 7 hash)
     math(EXPR turn "0x${hash} % ${MUSTER_TURNS}")

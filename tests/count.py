@@ -22,7 +22,11 @@ import xml.etree.ElementTree as xml
 HERE = pathlib.Path(__file__).parent
 PRESETS = ["release", "asan", "tsan"]  # the columns of times.txt
 SLOW = 1.5
-TURN_SECONDS = 3  # of cmake/test.cmake
+
+
+def takes_turns(preset, name, seconds):
+    """As in cmake/test.cmake."""
+    return seconds >= 3 if preset in ("asan", "tsan") else "@" in name and seconds >= 5
 
 
 @dataclasses.dataclass
@@ -92,10 +96,10 @@ class Count:
                     fnmatch.fnmatch(name, pattern) for when, pattern, _ in read_lines("left_out.txt", 3)
                     if when == "long" or (when == "full" and preset in ("asan", "tsan")) or (when == "thread" and preset == "tsan")):
                 self.left_out += 1
-            elif result.state == "waiting" and preset in ("asan", "tsan") and times.get(name, {}).get(preset, 0) >= TURN_SECONDS:
+            elif result.state == "waiting" and takes_turns(preset, name, times.get(name, {}).get(preset, 0)):
                 self.waiting += 1
             else:
-                what = {"failed": "", "waiting": f": waits for another turn, but takes less than {TURN_SECONDS} s in tests/times.txt", "skipped": ": skipped, but not listed in tests/skips.txt", "left out": ": disabled, but not listed in tests/left_out.txt"}
+                what = {"failed": "", "waiting": ": waits for another turn, but does not take long by tests/times.txt", "skipped": ": skipped, but not listed in tests/skips.txt", "left out": ": disabled, but not listed in tests/left_out.txt"}
                 self.failures.append(f"{preset}: {name}{what[result.state]}")
         if not results:
             self.failures.append(f"{preset}: no tests were run")
