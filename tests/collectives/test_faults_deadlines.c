@@ -71,15 +71,21 @@ static bool says(const char *message, const char *const texts[3]) {
     return true;
 }
 
-/* The call ends with `code` and a message with these texts, which is still there. */
-static void must_end(world *t, muster_status code, const char *first, const char *second, const char *third) {
+/* The call ends with `code` and a message with the texts of one of `ways`, which is still there. */
+static void must_end_in(world *t, muster_status code, int32_t ways, const char *const texts[][3]) {
     for (t->deadline = 30 * MILLISECOND; t->deadline < test_patience(4000LL * MILLISECOND); t->deadline *= 2) {
         muster_status status = run(t);
-        if (status == code && says(muster_last_error(), (const char *const[]){first, second, third})) break;
+        for (int32_t i = 0; status == code && i < ways; i++) {
+            if (says(muster_last_error(), texts[i])) return;
+        }
         if (status != MUSTER_TIMEOUT || t->deadline > test_patience(2000LL * MILLISECOND))
-            fail_msg("expected %s with \"%s\", received %s \"%s\"", muster_status_name(code), first, muster_status_name(status),
+            fail_msg("expected %s with \"%s\", received %s \"%s\"", muster_status_name(code), texts[0][0], muster_status_name(status),
                      muster_last_error());
     }
+}
+
+static void must_end(world *t, muster_status code, const char *first, const char *second, const char *third) {
+    must_end_in(t, code, 1, (const char *const[][3]){{first, second, third}});
 }
 
 static void must_go_on(world *t) {
@@ -194,10 +200,11 @@ static void check_pair(const world *t) {
     assert_int_equal(other, (one + 1) % t->c.size);
 }
 
-/* A rank that waits for one of another process knows of the process. */
+/* A rank that waits for one of another process knows of the process. On a busy machine a rank can
+ * come to a short deadline while it waits for its own device; then the cycle is run again. */
 static void must_end_in_cycle(world *t, const char *waits, const char *what) {
     if (t->c.nodes)
-        must_end(t, MUSTER_TIMEOUT, " waited ", " for ", NULL);
+        must_end_in(t, MUSTER_TIMEOUT, 2, (const char *const[][3]){{" waited ", " for process "}, {" waited ", " for rank "}});
     else
         must_end(t, MUSTER_TIMEOUT, waits, " for rank ", what);
 }
