@@ -258,8 +258,73 @@ def convolutions():
     convolution((4, 2, 2, 2, 3), (2, 1, 3, 1, 2), transposed=True, dilation=(1, 1, 3), groups=2)
 
 
+# ---- what the sections above lack, here so that their numbers stay ----
+
+
+def more_poolings():
+    # With ceil_mode PyTorch's lp_pool multiplies the sum under a window that reaches beyond x: zeros are put there.
+    for shape, size, stride in (((2, 3, 6), (4,), (3,)), ((3, 2, 5, 6), (2, 3), (2, 2))):
+        x, axes = different(*shape), len(size)
+        sizes = (size[0], stride[0]) if axes == 1 else (size, stride)
+        y = [F.lp_pool1d, F.lp_pool2d][axes - 1](F.pad(x, (0, 1) * axes), 2, *sizes)
+        case("l2_pool", pool_text("l2", {"size": size, "stride": stride, "ceil_mode": 1}), {"x": x}, y)
+    # padding before and behind an axis that differs
+    x = different(2, 3, 5, 4)
+    y = F.max_pool2d(F.pad(x, (1, 0, 0, 1), value=-math.inf), (2, 3), (2, 1))
+    case("max_pool", "max_pool(x, [2, 3], stride=[2, 1], padding=[0, 1, 1, 0])", {"x": x}, y)
+    x = different(3, 2, 6)
+    case("average_pool", "average_pool(x, [3], stride=[2], padding=[0, 1])", {"x": x}, F.avg_pool1d(F.pad(x, (0, 1)), 3, 2))
+
+
+def more_convolutions():
+    x, w, b = draw(2, 4, 5, 6), draw(6, 2, 3, 2), draw(6)
+    y = F.conv2d(F.pad(x, (0, 3, 2, 1)), w, b, stride=(2, 1), groups=2)
+    case("convolution", "convolution(x, w, b, stride=[2, 1], padding=[2, 0, 1, 3], groups=2)", {"x": x, "w": w, "b": b}, y)
+    x, w = draw(3, 3, 6), draw(3, 1, 4)
+    case("convolution", "convolution(x, w, padding=[0, 3], groups=3)", {"x": x, "w": w}, F.conv1d(F.pad(x, (0, 3)), w, groups=3))
+    # less of the result of a transposed convolution, where there would be padding
+    x, w = draw(2, 3, 4, 3), draw(3, 2, 3, 3)
+    y = F.conv_transpose2d(x, w, stride=2)[:, :, 1:, :-2]
+    case("convolution_transpose", "convolution_transpose(x, w, stride=[2, 2], padding=[1, 0, 0, 2])", {"x": x, "w": w}, y)
+
+
+def more_normalisations():
+    x = draw(3, 6, 4)
+    case("group_norm", "group_norm(x, groups=3, epsilon=0.125)", {"x": x}, F.group_norm(x, 3, eps=0.125))
+    x = draw(2, 3, 4, 3)
+    case("instance_norm", "instance_norm(x, epsilon=0.125)", {"x": x}, F.instance_norm(x, eps=0.125))
+
+
+def recurrent_layers(kind, n, t, d, h):
+    """Two layers in both directions of time."""
+    gates, biases = {"rnn": 1, "lstm": 4, "gru": 3}[kind] * h, {"rnn": 1, "lstm": 4, "gru": 4}[kind] * h
+    module = {"rnn": torch.nn.RNN, "lstm": torch.nn.LSTM, "gru": torch.nn.GRU}[kind](d, h, 2, batch_first=True, bidirectional=True)
+    x = draw(n, t, d, most=8)
+    named, texts, below = {"x": x}, [], "x"
+    for layer in range(2):
+        for direction in range(2):
+            i = 2 * layer + direction + 1
+            w, r, b = draw(gates, d if layer == 0 else 2 * h, most=8), draw(gates, h, most=8), draw(biases, most=8)
+            zeros = torch.zeros(2 * h)
+            parts = {"weight_ih": w, "weight_hh": r, "bias_ih": b[:gates], "bias_hh": torch.cat([zeros, b[gates:]]) if kind == "gru" else torch.zeros(gates)}
+            for name, value in parts.items():
+                full = f"{name}_l{layer}" + "_reverse" * direction
+                delattr(module, full)
+                setattr(module, full, value)
+            named.update({f"w{i}": w, f"r{i}": r, f"b{i}": b})
+            texts.append(f"{kind}({below}, w{i}, r{i}, b{i}{', reverse=1' * direction})")
+        below = f"concatenate({texts[-2]}, {texts[-1]}, axis=2)"
+    case(kind, below, named, module(x)[0])
+
+
 print(f"/* Written by tests/graph/layer_fixtures.py with PyTorch {torch.__version__.split('a')[0]}. */")
 poolings()
 normalisations()
 attentions()
 convolutions()
+more_poolings()
+more_convolutions()
+more_normalisations()
+for of_kind in ("rnn", "lstm", "gru"):
+    recurrent_layers(of_kind, 3, 4, 2, 3)
+    recurrent_layers(of_kind, 1, 3, 4, 2)

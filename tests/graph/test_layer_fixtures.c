@@ -11,7 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { ARRAYS = 12, ELEMENTS = 512, OUTPUTS = 8, LAYERS = 14, SHARDS = 6 };
+enum { ARRAYS = 28, ELEMENTS = 512, LAYERS = 17, SHARDS = 6 };
 typedef struct fixture_array {
     const char *name, *shape, *values;
 } fixture_array;
@@ -28,20 +28,23 @@ enum { FIXTURES = sizeof fixtures / sizeof *fixtures };
 static const struct {
     const char *layer;
     int32_t count;
-} layers[LAYERS] = {{"max_pool", 7},
-                    {"average_pool", 7},
-                    {"l2_pool", 5},
+} layers[LAYERS] = {{"max_pool", 8},
+                    {"average_pool", 8},
+                    {"l2_pool", 7},
                     {"global_max_pool", 3},
                     {"global_average_pool", 3},
                     {"batch_norm", 8},
                     {"layer_norm", 5},
                     {"rms_norm", 5},
-                    {"group_norm", 4},
-                    {"instance_norm", 3},
+                    {"group_norm", 5},
+                    {"instance_norm", 4},
                     {"local_response_norm", 3},
                     {"attention", 16},
-                    {"convolution", 6},
-                    {"convolution_transpose", 5}};
+                    {"convolution", 8},
+                    {"convolution_transpose", 6},
+                    {"rnn", 2},
+                    {"lstm", 2},
+                    {"gru", 2}};
 
 static void every_layer_has_its_fixtures(void **state) {
     int32_t all = 0;
