@@ -333,7 +333,8 @@ MUSTER_API MUSTER_NODISCARD muster_status muster_function_weights(muster_functio
  * With one process at most 64 calls of a runtime may be waiting; one more is refused with
  * BAD_STATE. With several there is no such limit: a call that one process refuses fails in all, and
  * their queues are not equally full. A refusal for lack of memory may return only when the others
- * make the call.
+ * make the call; in a completion function it returns at once, and the others are not told: they
+ * wait for the call until their deadline.
  * queue_timeout_ns counts from this call; that it has passed is noticed when the calls before this
  * one have ended. Closing the runtime waits for all pending calls; their handles stay valid. The
  * handle belongs to the caller, who ends it with wait or destroy.
