@@ -19,11 +19,16 @@ ALLOWED = {
 }
 
 
-def allocating(nm, path):
-    """The allocating functions that an object calls; those of C++ are the operators new and delete."""
-    said = subprocess.run([nm, "--undefined-only", "--format=posix", path], check=True, capture_output=True, text=True).stdout
-    names = {line.split()[0].split("@")[0] for line in said.splitlines() if line}
-    return {name for name in names if name in ALLOCATE or re.match(r"_Zn[wa]|_Zd[la]", name)}
+def allocating(nm, paths):
+    """{object: the allocating functions that it calls}, for those that call any; those of C++ are the operators new and delete."""
+    said = subprocess.run([nm, "-A", "--undefined-only", "--format=posix", *paths], check=True, capture_output=True, text=True).stdout
+    found = {}
+    for line in said.splitlines():
+        path, name = line.rsplit(":", 1)
+        name = name.split()[0].split("@")[0]
+        if name in ALLOCATE or re.match(r"_Zn[wa]|_Zd[la]", name):
+            found.setdefault(path, set()).add(name)
+    return found
 
 
 def planted(nm, cc):
@@ -34,18 +39,13 @@ def planted(nm, cc):
                         f"void *take_{name}(void) {{ {name}_(); return 0; }}\n" for name in [*ALLOCATE, "_Znwm", "_ZdlPv"])
         source.write_text(calls)
         subprocess.run([cc, "-O0", "-c", source, "-o", target], check=True)
-        return len(allocating(nm, target))
+        return len(allocating(nm, [target])[str(target)])
 
 
 def main(table, nm, cc):
     objects = [line for line in pathlib.Path(table).read_text().splitlines() if line]
     wrong = 0
-    found = {}
-    for path in objects:
-        source = re.search(r"\.dir/(?:\./)?(.*)\.o$", path).group(1)
-        names = allocating(nm, path)
-        if names:
-            found[source] = names
+    found = {re.search(r"\.dir/(?:\./)?(.*)\.o$", path).group(1): names for path, names in allocating(nm, objects).items()}
     for source in sorted(found.keys() | ALLOWED.keys()):
         if found.get(source, set()) != ALLOWED.get(source, set()):
             wrong += 1
