@@ -32,6 +32,12 @@ struct mst_float_sum {
         float all = sum + errors;
         return all - all == 0;
     }
+    /* The same of products: those below 2^-126, and the errors of those below 2^-102, are rounded
+     * to multiples of 2^-149, the smallest f32. Beside a sum of 2^-100 that is nothing. */
+    inline bool holds_products() const {
+        float all = sum + errors;
+        return all - all == 0 && (all > 0x1p-100f || all < -0x1p-100f);
+    }
     inline double value() const { return (double)sum + (double)errors; }
 };
 

@@ -5,6 +5,7 @@
 #include "device_discrete.h"
 #include "op_impl.h"
 #include "ops_fixture.h"
+#include "squares_impl.h"
 
 #include <float.h>
 #include <math.h>
@@ -231,6 +232,31 @@ static muster_status multiply_cancelling_vectors(muster_worker *w, void *argumen
     return MUSTER_OK;
 }
 
+/* Squares, and what their rounding loses, that f32 does not have, or only as subnormal numbers. */
+static muster_status square_small_terms(muster_worker *w, void *argument) {
+    static const int exponents[] = {-149, -126, -75, -70, -63, -60, -52, -50, -49};
+    static float x[MOST];
+    (void)argument;
+    for (int e = 0; e < 9; e++)
+        for (int i = 0; i < LENGTHS; i++) {
+            const int64_t n = lengths[i];
+            double exact = 0, received;
+            for (int64_t at = 0; at < n; at++) {
+                x[at] = ldexpf((float)(2 * ops_random(1 << 22) + 1) * (at % 2 ? 1 : -1),
+                               exponents[e] < -126 ? exponents[e] : exponents[e] - 22);
+                exact += (double)x[at] * (double)x[at];
+            }
+            muster_tensor all = muster_worker_scratch(w, MUSTER_F32, 1, &n), result = muster_worker_scratch(w, MUSTER_F64, 0, NULL);
+            assert_ok(muster_worker_write(w, muster_f32(x, n), all));
+            assert_ok(mst_squares_launch(w, &all, &result));
+            assert_ok(muster_worker_read(w, result, muster_f64(&received)));
+            if (!(fabs(received - exact) <= exact * 0x1p-40))
+                fail_msg("%lld squares of about 2^%d: expected %.17g, received %.17g", (long long)n, 2 * exponents[e], exact, received);
+            compared++;
+        }
+    return MUSTER_OK;
+}
+
 /* Equal logits: the loss is the logarithm of the number of classes. */
 static muster_status loss_of_equal_logits(muster_worker *w, void *argument) {
     static float logits[MOST];
@@ -275,6 +301,7 @@ TEST(subnormal_terms_are_not_flushed, sum_subnormal_terms, PLACES)
 TEST(infinities_and_nan_stay, reduce_special_terms, (PLACES - 2) * 3 * 11)
 TEST(products_pass_the_bounds_of_single_precision, multiply_large_and_small_factors, 7 + 7 + 3)
 TEST(dot_products_that_cancel_leave_the_exact_rest, multiply_cancelling_vectors, LENGTHS * 3)
+TEST(squares_of_small_terms_are_held, square_small_terms, 9 * LENGTHS)
 TEST(a_loss_sums_all_classes, loss_of_equal_logits, LENGTHS)
 
 int main(void) {
@@ -288,6 +315,7 @@ int main(void) {
         cmocka_unit_test(test_infinities_and_nan_stay),
         cmocka_unit_test(test_products_pass_the_bounds_of_single_precision),
         cmocka_unit_test(test_dot_products_that_cancel_leave_the_exact_rest),
+        cmocka_unit_test(test_squares_of_small_terms_are_held),
         cmocka_unit_test(test_a_loss_sums_all_classes),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

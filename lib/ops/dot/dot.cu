@@ -18,7 +18,7 @@ static inline double dot_group(const mst_dot_parameters &p, const double *u, con
 static inline double dot_group(const mst_dot_parameters &p, const float *u, const float *v, int64_t begin, int64_t end) {
     mst_float_sum sum;
     for (int64_t i = begin; i < end; i += MST_THREADS) sum.add_product(u[i * p.x_stride], v[i * p.y_stride]);
-    return sum.holds() ? sum.value() : dot_wide(p, u, v, begin, end);
+    return sum.holds_products() ? sum.value() : dot_wide(p, u, v, begin, end);
 }
 
 /* Group g of a chunk belongs to thread g % MST_THREADS of the block. Neighbouring threads read
