@@ -198,7 +198,8 @@ static inline void muster_graph_options_init(muster_graph_options *options) { mu
 
 /* Creates the function, which belongs to the runtime. options NULL: all defaults. After success the
  * graph is frozen, and may be destroyed at once. Errors: the graph's first error; INVALID_ARGUMENT
- * (NULL; a graph without outputs and updates; a size that no input has; a name that is taken),
+ * (NULL; a graph without outputs and updates; a size that no input has; a name that is taken; an
+ * option that is neither 0 nor 1 where these are all),
  * UNSUPPORTED (see muster_graph_meaning; MUSTER_AUTO for a dtype without an average), BAD_STATE (a
  * frozen graph), and those of muster_function_create. */
 MUSTER_API MUSTER_NODISCARD muster_status muster_graph_compile(muster_graph *graph, const muster_graph_options *options,

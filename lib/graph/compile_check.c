@@ -89,10 +89,22 @@ static muster_status check_micro_batches(const mst_graph *graph, const muster_gr
     return MUSTER_OK;
 }
 
+static muster_status check_flags(const muster_graph_options *options) {
+    const struct {
+        const char *name;
+        int32_t value;
+    } flags[] = {{"unshared_memory", options->unshared_memory}, {"unfused", options->unfused},
+                 {"unsimplified", options->unsimplified},       {"check_memory", options->check_memory},
+                 {"step_times", options->step_times},           {"eager_updates", options->eager_updates},
+                 {"plain_layout", options->plain_layout}};
+    for (size_t i = 0; i < sizeof flags / sizeof *flags; i++)
+        if (flags[i].value != 0 && flags[i].value != 1)
+            return mst_error(MUSTER_INVALID_ARGUMENT, "%s: options: %s: expected 0 or 1, received %d", where, flags[i].name,
+                             (int)flags[i].value);
+    return MUSTER_OK;
+}
+
 static muster_status check_eager(const mst_graph *graph, const muster_graph_options *options) {
-    if (options->eager_updates != 0 && options->eager_updates != 1)
-        return mst_error(MUSTER_INVALID_ARGUMENT, "%s: options: eager_updates: expected 0 or 1, received %d", where,
-                         (int)options->eager_updates);
     for (int32_t c = 0; options->eager_updates && graph->rules && c < graph->rules->call_count; c++)
         if (graph->rules->calls[c].options.clip_norm > 0)
             return mst_error(MUSTER_UNSUPPORTED,
@@ -118,6 +130,7 @@ muster_status mst_compile_check_graph(const mst_graph *graph, const muster_graph
     if (options->memory_limit < 0)
         return mst_error(MUSTER_INVALID_ARGUMENT, "%s: options: memory_limit: expected 0 or more bytes, received %lld", where,
                          (long long)options->memory_limit);
+    MUSTER_TRY(check_flags(options));
     MUSTER_TRY(check_micro_batches(graph, options));
     MUSTER_TRY(check_eager(graph, options));
     MUSTER_TRY(check_splits(graph, options));
