@@ -660,7 +660,7 @@ static inline muster_expr *muster_expr_fmod_at(const char *where, muster_expr *a
 }
 #define muster_expr_fmod(...) muster_expr_fmod_at(MUSTER_HERE, __VA_ARGS__)
 
-/* atan2: the angle of the point (b, a). */
+/* atan2: the angle of the point (b, a); the gradient at (0, 0) is NaN. */
 static inline muster_expr *muster_expr_atan2_at(const char *where, muster_expr *a, muster_expr *b) {
     muster_expr *result;
     muster_expr *inputs[2];
@@ -671,7 +671,7 @@ static inline muster_expr *muster_expr_atan2_at(const char *where, muster_expr *
 }
 #define muster_expr_atan2(...) muster_expr_atan2_at(MUSTER_HERE, __VA_ARGS__)
 
-/* hypot: sqrt(a a + b b). */
+/* hypot: sqrt(a a + b b); the gradient at (0, 0) is NaN. */
 static inline muster_expr *muster_expr_hypot_at(const char *where, muster_expr *a, muster_expr *b) {
     muster_expr *result;
     muster_expr *inputs[2];

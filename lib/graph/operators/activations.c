@@ -60,4 +60,8 @@ ACTIVATION(hard_swish, "x (x / 6 + 1/2, limited to [0, 1])", {0}) {
 
 ACTIVATION(mish, "x tanh(log(1 + exp(x)))", {0}) { return E(multiply, X, E(tanh, E(softplus, X))); }
 
-ACTIVATION(softsign, "x / (1 + |x|)", {0}) { return E(divide, X, E(add, E(absolute, X), NUMBER(1))); }
+ACTIVATION(softsign, "x / (1 + |x|)", {0}) {
+    /* f16 and bf16 in f32: the two parts of its gradient are nearly equal where x is large */
+    muster_expr *wide = mst_cast_to(X, mst_dtype_compute(X->type.dtype));
+    return mst_cast_to(E(divide, wide, E(add, E(absolute, wide), mst_number(draft->graph, wide->type.dtype, 1))), X->type.dtype);
+}

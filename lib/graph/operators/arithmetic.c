@@ -63,7 +63,7 @@ static muster_expr *fold_binary(mst_draft *draft) {
 GRADIENT_BINARY(add, dy, dy)
 GRADIENT_BINARY(subtract, dy, G(negative, dy))
 GRADIENT_BINARY(multiply, G(multiply, dy, Y), G(multiply, dy, X))
-GRADIENT_BINARY(divide, G(divide, dy, Y), G(negative, G(divide, G(multiply, dy, node), Y)))
+GRADIENT_BINARY(divide, G(divide, dy, Y), NARROW(G(negative, G(divide, G(multiply, WIDE(dy), WIDE(node)), WIDE(Y)))))
 GRADIENT_BINARY(maximum, G(where, G(greater_equal, X, Y), dy, NUMBER(0)), G(where, G(greater_equal, X, Y), NUMBER(0), dy))
 GRADIENT_BINARY(minimum, G(where, G(less_equal, X, Y), dy, NUMBER(0)), G(where, G(less_equal, X, Y), NUMBER(0), dy))
 /* y x^(y - 1), which is 0 for y = 0: for x = 0, too, where it would be 0 times infinity. */
@@ -83,8 +83,12 @@ static void gradient_power(mst_gradients *gradients, muster_expr *node, muster_e
 GRADIENT_BINARY(remainder, dy, G(negative, G(multiply, dy, G(floor_divide, X, Y))))
 GRADIENT_BINARY(fmod, dy, G(negative, G(multiply, dy, G(trunc, G(divide, X, Y)))))
 /* Divided by the distance twice: its square may be larger than the dtype. */
-GRADIENT_BINARY(atan2, G(multiply, dy, G(divide, G(divide, Y, G(hypot, X, Y)), G(hypot, X, Y))),
-                G(negative, G(multiply, dy, G(divide, G(divide, X, G(hypot, X, Y)), G(hypot, X, Y)))))
+static muster_expr *by_distance_squared(muster_expr *node, muster_expr *coordinate) {
+    muster_expr *distance = G(hypot, WIDE(X), WIDE(Y));
+    return G(divide, G(divide, WIDE(coordinate), distance), distance);
+}
+GRADIENT_BINARY(atan2, NARROW(G(multiply, WIDE(dy), by_distance_squared(node, Y))),
+                NARROW(G(negative, G(multiply, WIDE(dy), by_distance_squared(node, X)))))
 GRADIENT_BINARY(hypot, G(multiply, dy, G(divide, X, node)), G(multiply, dy, G(divide, Y, node)))
 
 #define gradient_floor_divide mst_gradient_zero
@@ -118,8 +122,8 @@ BINARY(power, MUSTER_POW, MST_FLOAT_DTYPES, mst_distribute_elementwise, "a to th
 BINARY(floor_divide, MUSTER_FLOOR_DIVIDE, MST_NUMBER_DTYPES, mst_distribute_elementwise, "a / b rounded down; the gradient is 0");
 BINARY(remainder, MUSTER_REMAINDER, MST_NUMBER_DTYPES, mst_distribute_elementwise, "a - b floor(a / b), with the sign of b");
 BINARY(fmod, MUSTER_FMOD, MST_NUMBER_DTYPES, mst_distribute_elementwise, "a - b trunc(a / b), with the sign of a");
-BINARY(atan2, MUSTER_ATAN2, MST_FLOAT_DTYPES, mst_distribute_elementwise, "the angle of the point (b, a)");
-BINARY(hypot, MUSTER_HYPOT, MST_FLOAT_DTYPES, mst_distribute_elementwise, "sqrt(a a + b b)");
+BINARY(atan2, MUSTER_ATAN2, MST_FLOAT_DTYPES, mst_distribute_elementwise, "the angle of the point (b, a); the gradient at (0, 0) is NaN");
+BINARY(hypot, MUSTER_HYPOT, MST_FLOAT_DTYPES, mst_distribute_elementwise, "sqrt(a a + b b); the gradient at (0, 0) is NaN");
 
 enum { INTEGERS = MST_NUMBER_DTYPES & ~MST_FLOAT_DTYPES };
 #define BITWISE(op_name, op, text)                                                     \

@@ -24,29 +24,30 @@ GRADIENT(log, G(divide, dy, X))
 GRADIENT(tanh, G(multiply, dy, G(subtract, NUMBER(1), G(square, node))))
 GRADIENT(sigmoid, G(multiply, dy, G(multiply, node, G(subtract, NUMBER(1), node))))
 GRADIENT(relu, G(relu_gradient, node, dy))
-GRADIENT(reciprocal, G(negative, G(multiply, dy, G(square, node))))
+GRADIENT(reciprocal, NARROW(G(negative, G(multiply, WIDE(dy), G(square, WIDE(node))))))
 GRADIENT(softplus, G(multiply, dy, G(sigmoid, X)))
 GRADIENT(sin, G(multiply, dy, G(cos, X)))
 GRADIENT(cos, G(negative, G(multiply, dy, G(sin, X))))
 GRADIENT(tan, G(multiply, dy, G(add, NUMBER(1), G(square, node))))
 GRADIENT(asin, G(multiply, dy, G(rsqrt, G(subtract, NUMBER(1), G(square, X)))))
 GRADIENT(acos, G(negative, G(multiply, dy, G(rsqrt, G(subtract, NUMBER(1), G(square, X))))))
-GRADIENT(atan, G(divide, dy, G(add, NUMBER(1), G(square, X))))
+GRADIENT(atan, NARROW(G(divide, WIDE(dy), G(add, WIDE_NUMBER(1), G(square, WIDE(X))))))
 GRADIENT(sinh, G(multiply, dy, G(cosh, X)))
 GRADIENT(cosh, G(multiply, dy, G(sinh, X)))
 GRADIENT(erf, G(multiply, dy, G(multiply, NUMBER(1.1283791670955126 /* 2 / sqrt(pi) */), G(exp, G(negative, G(square, X))))))
 GRADIENT(log1p, G(divide, dy, G(add, NUMBER(1), X)))
 GRADIENT(expm1, G(multiply, dy, G(exp, X)))
-GRADIENT(log2, G(divide, dy, G(multiply, X, NUMBER(0.6931471805599453 /* log(2) */))))
+GRADIENT(log2, NARROW(G(divide, WIDE(dy), G(multiply, WIDE(X), WIDE_NUMBER(0.6931471805599453 /* log(2) */)))))
 GRADIENT(exp2, G(multiply, dy, G(multiply, node, NUMBER(0.6931471805599453))))
-GRADIENT(log10, G(divide, dy, G(multiply, X, NUMBER(2.302585092994046 /* log(10) */))))
-GRADIENT(rsqrt, G(multiply, dy, G(multiply, NUMBER(-0.5), G(multiply, node, G(square, node)))))
+GRADIENT(log10, NARROW(G(divide, WIDE(dy), G(multiply, WIDE(X), WIDE_NUMBER(2.302585092994046 /* log(10) */)))))
+GRADIENT(rsqrt, NARROW(G(multiply, WIDE(dy), G(multiply, WIDE_NUMBER(-0.5), G(multiply, WIDE(node), G(square, WIDE(node)))))))
 
 GRADIENT(gelu, G(multiply, dy, G(gelu_derivative, X)))
 
-/* With p the density of the normal distribution: p(x) (2 - x^2). */
+/* With p the density of the normal distribution: p(x) (2 - x^2). p is 0 in every dtype long before
+ * x^2 is 10,000, and 0 times an infinite square would be no number. */
 static void gradient_gelu_derivative(mst_gradients *gradients, muster_expr *node, muster_expr *dy) {
-    muster_expr *square = G(square, X);
+    muster_expr *square = G(minimum, G(square, X), NUMBER(10000));
     muster_expr *density = G(multiply, NUMBER(0.3989422804014327 /* 1 / sqrt(2 pi) */), G(exp, G(multiply, NUMBER(-0.5), square)));
     mst_gradient_add(gradients, node, 0, G(multiply, dy, G(multiply, density, G(subtract, NUMBER(2), square))));
 }

@@ -10,4 +10,10 @@
 #define Y (node->inputs[1])
 #define NUMBER(value) mst_number(node->graph, node->inputs[0]->type.dtype, (value))
 
+/* f16 and bf16 as f32, and back. Where a gradient fits the dtype, values between it and its
+ * operands need not: the square of 300 is no f16. */
+#define WIDE(x) mst_cast_to((x), mst_dtype_compute(node->inputs[0]->type.dtype))
+#define WIDE_NUMBER(value) mst_number(node->graph, mst_dtype_compute(node->inputs[0]->type.dtype), (value))
+#define NARROW(x) mst_cast_to((x), node->inputs[0]->type.dtype)
+
 #endif

@@ -206,9 +206,10 @@ static muster_status run_squares(muster_worker *worker, const mst_step_run *run)
 }
 
 static void gradient_squares(mst_gradients *gradients, muster_expr *node, muster_expr *dy) {
-    const muster_dtype dtype = X->type.dtype;
+    /* In f64: of a small norm dy is not in the range of f32, and its product with x is. */
     muster_expr *twice = MST_APPLY(node->graph, multiply, mst_number(node->graph, MUSTER_F64, 2), dy);
-    mst_gradient_add(gradients, node, 0, MST_APPLY(node->graph, multiply, X, mst_cast_to(twice, dtype)));
+    muster_expr *change = MST_APPLY(node->graph, multiply, mst_cast_to(X, MUSTER_F64), twice);
+    mst_gradient_add(gradients, node, 0, mst_cast_to(change, X->type.dtype));
 }
 
 const mst_operator mst_operator_sum_squares = {MST_ANY_OPERATOR(sum_squares, "the sum of the squares of all elements, f64"),

@@ -71,7 +71,7 @@ static muster_expr *expand_norm(mst_draft *draft) {
     if (ord == 2) return euclidean_norm(draft, axes);
     if (ord == 1) return reduced(draft, MST_OPERATOR_sum, E(absolute, X), axes);
     if (isinf(ord)) return reduced(draft, ord > 0 ? MST_OPERATOR_max : MST_OPERATOR_min, E(absolute, X), axes);
-    muster_expr *sizes = E(absolute, mst_cast_to(X, mst_dtype_compute(dtype)));
+    muster_expr *sizes = E(absolute, mst_cast_to(X, MUSTER_F64)); /* powers of f32 are not in its range */
     if (mst_node_is_error(sizes)) return sizes;
     muster_expr *sum = reduced(draft, MST_OPERATOR_sum, power_of(draft, sizes, ord), axes);
     return mst_node_is_error(sum) ? sum : mst_cast_to(power_of(draft, sum, 1 / ord), dtype);
