@@ -13,9 +13,12 @@
  * at one status only. A message names the operation, the operand, what was expected and what was
  * received, and the place in the program.
  *
- * Ownership. A graph belongs to the program, which destroys it. An expression belongs to its graph
- * and ends with it. Once compiled, a graph is frozen: it takes no more expressions. The function
- * needs nothing of the graph.
+ * Ownership. A graph belongs to the program, which destroys it, before its runtime closes or after
+ * it. An expression belongs to its graph and ends with it. Once compiled, a graph is frozen: it
+ * takes no more expressions. The function needs nothing of the graph.
+ * When its runtime has been closed, a graph can be dumped, and its expressions answer questions
+ * about themselves. Whatever makes expressions or sizes, or needs variables or devices, is refused
+ * with BAD_STATE, and says so.
  * Threads of every function here: owner of the graph. */
 #ifndef MUSTER_GRAPH_H
 #define MUSTER_GRAPH_H

@@ -1,6 +1,6 @@
 /* muster/runtime.h: opens the devices of the machine, names them, and keeps tensors on them.
- * The runtime owns its devices, workers and names, and every function, variable, kernel, server and
- * device tensor that is left when it closes. */
+ * The runtime owns its devices, workers and names, and every function, variable, kernel, operator,
+ * server and device tensor that is left when it closes. */
 #ifndef MUSTER_RUNTIME_H
 #define MUSTER_RUNTIME_H
 

@@ -19,12 +19,13 @@
  * which accept NULL. Pointers passed to a function are borrowed for the duration of the call unless
  * the function says otherwise.
  * Order of destruction. Closing a runtime destroys what is left of its functions, variables,
- * kernels, servers and device tensors. Functions end before the variables that they use (destroy
- * refuses the other order with BAD_STATE), and drivers before the part of a communicator that is
- * their group. Clients of host threads, drivers, handles of asynchronous calls, buffers
- * and tensors of DLPack belong to the program, which ends them before the runtime or after it. A
- * binding with a garbage collector, which ends objects in no order, lets each object keep its
- * runtime alive (as muster.hpp does).
+ * kernels, operators, servers and device tensors. Functions end before the variables that they use
+ * (destroy refuses the other order with BAD_STATE), and drivers before the part of a communicator
+ * that is their group. Graphs, clients of host threads, drivers, handles of asynchronous calls,
+ * buffers and tensors of DLPack belong to the program, which ends them before the runtime or after
+ * it: until then their use is BAD_STATE where it needs the runtime. A binding with a garbage
+ * collector, which ends objects in no order, lets each object keep its runtime alive (as muster.hpp
+ * does).
  * `user` pointers. What `user` points to must stay until the library cannot pass it to the program
  * any more. With each `user` the program may give a destroy function (muster_destroy_function),
  * which the library then calls once with that pointer:

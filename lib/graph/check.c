@@ -266,6 +266,7 @@ muster_status muster_gradient_check(muster_expr *loss, muster_expr *const *expre
     mst_check_worst worst = {.leaf = -1};
     if (!loss) return mst_error_null(where, "loss", "an expression");
     check.graph = loss->graph;
+    MUSTER_TRY(mst_graph_check_runtime(check.graph, where));
     const uint64_t failed_rounds = mst_nodes_failed_rounds();
     muster_status status = check_arguments(loss, expressions, count);
     if (status == MUSTER_OK)

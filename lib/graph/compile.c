@@ -294,6 +294,7 @@ muster_status muster_graph_compile(muster_graph *handle, const muster_graph_opti
     if (!handle) return mst_error_null(where, "graph", "a graph");
     if (!handle->graph) return mst_graph_destroyed(where);
     mst_graph *graph = handle->graph;
+    MUSTER_TRY(mst_graph_check_runtime(graph, where));
     MUSTER_TRY(mst_runtime_check_open(graph->runtime, where));
     const muster_status checked = check_arguments(graph, options, &known, function);
     if (checked) return mst_program_refuse(graph, checked);

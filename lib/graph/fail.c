@@ -51,7 +51,15 @@ muster_status mst_graph_destroyed(const char *where) {
     return mst_error(MUSTER_BAD_STATE, "%s: graph: expected one that exists, received one that has been destroyed", where);
 }
 
+muster_status mst_graph_check_runtime(const mst_graph *graph, const char *where) {
+    if (!mst_pool_life_ended(graph->life)) return MUSTER_OK;
+    return mst_error(MUSTER_BAD_STATE, "%s: graph: expected one of an open runtime, received \"%.100s\", whose runtime has been closed",
+                     where, graph->name);
+}
+
 muster_status mst_graph_check_open(mst_graph *graph, const char *where) {
+    const muster_status closed = mst_graph_check_runtime(graph, where);
+    if (closed) return mst_graph_keep(graph, closed);
     if (graph->frozen) return mst_error(MUSTER_BAD_STATE, "%s: graph \"%s\" has been compiled, and takes no more", where, graph->name);
     return MUSTER_OK;
 }

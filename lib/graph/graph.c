@@ -14,6 +14,7 @@ void mst_graph_release(mst_graph *graph) {
     if (!graph || atomic_fetch_sub(&graph->references, 1) != 1) return;
     mst_custom_let_go(graph);
     mst_update_rules_end(graph);
+    mst_pool_life_drop(graph->life);
     mst_arena_free(&graph->arena);
     mst_free(graph->nodes);
     mst_free(graph->table);
@@ -55,6 +56,7 @@ muster_status muster_graph_create(muster_runtime *runtime, const char *name, mus
     if (status == MUSTER_OK) {
         atomic_init(&graph->references, 1);
         graph->runtime = runtime;
+        graph->life = mst_pool_life_hold(runtime->pool);
         status = graph_begin(graph, name);
     }
     if (status == MUSTER_OK) {

@@ -146,7 +146,10 @@ struct mst_graph {
     muster_graph *handle;
     mst_arena arena;
     char *name;
+    /* While the life has not ended: the graph belongs to the program, which may close the runtime
+     * first. */
     muster_runtime *runtime;
+    struct mst_pool_life *life;
     bool frozen;
     bool simplifying;     /* the pass may make more nodes than a program */
     muster_status status; /* of the first error */
@@ -414,7 +417,10 @@ muster_status mst_draft_refuse(mst_draft *draft, muster_status status, int32_t o
     __attribute__((format(printf, 4, 5)));
 /* BAD_STATE, for a graph that has been destroyed. */
 muster_status mst_graph_destroyed(const char *where);
-/* Is the graph there, and not frozen? */
+/* Is the runtime open, without which neither it nor a variable of the graph may be read? */
+muster_status mst_graph_check_runtime(const mst_graph *graph, const char *where);
+/* Is the graph there, not frozen, and its runtime open? A closed runtime is an error of the
+ * graph. */
 muster_status mst_graph_check(const muster_graph *handle, const char *where);
 muster_status mst_graph_check_open(mst_graph *graph, const char *where);
 /* Is the expression one of this graph? */

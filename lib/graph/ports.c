@@ -182,6 +182,7 @@ muster_status muster_graph_split(muster_expr *parameter, int32_t axis) {
     static const char where[] = "muster_graph_split";
     if (!parameter) return mst_error_null(where, "parameter", "an expression");
     mst_graph *graph = parameter->graph;
+    MUSTER_TRY(mst_graph_check_runtime(graph, where));
     muster_status status = mst_graph_check_open(graph, where);
     if (status == MUSTER_OK && mst_node_is_error(parameter)) status = mst_error_restore(graph->status, graph->message);
     if (status != MUSTER_OK) return mst_variables_refuse(graph->runtime, where, NULL, status);

@@ -60,7 +60,7 @@ typedef struct mst_update_rules {
     mst_update_rule_entry *entries;
     int64_t entry_capacity;
     int32_t entry_count;
-    mst_pool_life *life; /* of the pool with whose runtime the variables end */
+    bool has_states;
 } mst_update_rules;
 
 /* ---- options.c ---- */

@@ -33,7 +33,7 @@ static muster_status variable_hold(mst_graph *graph, const char *where, muster_v
     mst_pool *pool = graph->runtime->pool;
     MUSTER_TRY(mst_pool_enter(pool, where, 0));
     variable->users++;
-    if (!graph->rules->life) graph->rules->life = mst_pool_life_hold(pool);
+    graph->rules->has_states = true;
     mst_pool_leave(pool);
     return MUSTER_OK;
 }
@@ -67,7 +67,7 @@ static void state_end(mst_update_rule_state *state) {
 /* A closed runtime has ended its variables; one that cannot be entered, from a body, keeps them. */
 static void states_end(mst_graph *graph, mst_update_rules *rules) {
     char message[MST_MESSAGE_SIZE];
-    if (!rules->life || mst_pool_life_ended(rules->life)) return;
+    if (!rules->has_states || mst_pool_life_ended(graph->life)) return;
     mst_error_save(message);
     mst_pool *pool = graph->runtime->pool;
     if (mst_pool_enter(pool, "muster_graph_destroy", 0) == MUSTER_OK) {
@@ -83,7 +83,6 @@ void mst_update_rules_end(mst_graph *graph) {
     mst_update_rules *rules = graph->rules;
     if (!rules) return;
     states_end(graph, rules);
-    if (rules->life) mst_pool_life_drop(rules->life);
     mst_free(rules->calls);
     mst_free(rules->entries);
     mst_free(rules);
