@@ -14,11 +14,15 @@ static muster_status client_refuse(muster_client *client, muster_status status) 
 /* Has the client's requests ended when the body of this run returns. */
 static void client_join_run(muster_client *client);
 
+/* Where a client of a host thread, or a driver, keeps the server, its workers may have gone with
+ * the runtime: nothing of a worker is read but by itself. */
+static int32_t client_rank(const muster_client *client) { return (int32_t)(client - client->server->workers); }
+
 static muster_status client_check_worker(muster_client *client, const char *where) {
     muster_worker *worker = client->worker;
     if (mst_current_worker() != worker)
         return mst_error(MUSTER_BAD_STATE, "%s: client: expected the client of the worker that calls, received that of rank %" PRId32,
-                         where, worker->rank);
+                         where, client_rank(client));
     if (client->epoch != worker->epoch) client_join_run(client);
     return MUSTER_OK;
 }
@@ -171,7 +175,7 @@ muster_status muster_client_close(muster_client *client) {
     if (client->worker)
         return mst_error(MUSTER_INVALID_ARGUMENT,
                          "%s: client: expected a client of muster_client_open, received the client of rank %" PRId32, where,
-                         client->worker->rank);
+                         client_rank(client));
     MUSTER_TRY(client_enter(client, where, true));
     const muster_status status = client_finish_requests(client, where);
     mst_client_leave(client);

@@ -71,8 +71,8 @@ void mst_server_close_shards(muster_server *server) {
 
 static muster_status server_end(muster_server *server, const char *where, int64_t fail_after_ns);
 
-/* When the runtime closes: no body runs. Clients of host threads that are still open keep their
- * memory. */
+/* When the runtime closes: no body runs. Clients of host threads that are still open, and drivers,
+ * keep the memory of their server. */
 static void server_list_destroy(mst_object *object) {
     mst_server_list *list = (mst_server_list *)object;
     mst_runtime_remove(object);

@@ -56,9 +56,11 @@ muster_status mst_client_staging_open(muster_client *client, const char *where, 
     return MUSTER_OK;
 }
 
+/* Handles of requests that have ended may be dropped later: drivers keep theirs until their end. */
 static void staging_close(muster_client *client) {
     mst_client_staging *staging = client->staging;
     mst_device *device = client->worker->device;
+    for (muster_request *request = client->made; request; request = request->next_made) request->slot = NULL;
     for (int32_t i = 0; staging->slots && i < 2 * client->server->count; i++) {
         if (staging->locked && staging->slots[i].memory) device->host_memory->release(device, staging->slots[i].memory);
         if (!staging->locked) mst_free(staging->slots[i].memory);

@@ -404,13 +404,68 @@ static void test_a_graph_that_has_been_destroyed(void **state) {
     assert_int_equal(mst_memory_live(), blocks);
 }
 
+/* ---- what a client of a host thread, or a driver, keeps of a server ---- */
+
+typedef struct inside_handles {
+    muster_server *server;
+    muster_client *client;   /* of rank 1 */
+    muster_request *request; /* of that client */
+} inside_handles;
+
+static muster_status refuse_rule(void *user, muster_dtype dtype, void *value, const void *tensor, int64_t first, int64_t count,
+                                 double scale) {
+    (void)user, (void)dtype, (void)value, (void)tensor, (void)first, (void)count, (void)scale;
+    return muster_fail(MUSTER_UNSUPPORTED, "the rule refuses");
+}
+
+/* An operation that fails leaves its handle to the program, which drops it. */
+static muster_status keep_client(muster_worker *w, const muster_tensor *in, muster_tensor *out, void *user) {
+    (void)in, (void)out;
+    inside_handles *h = user;
+    if (muster_worker_rank(w) != 1) return MUSTER_OK;
+    MUSTER_TRY(muster_worker_client(w, h->server, &h->client));
+    return muster_client_send(h->client, 0, MUSTER_RULE_USER, 1, muster_f32(&number, 1), 0, &h->request);
+}
+
+static void test_a_client_of_a_worker_of_a_closed_runtime(void **state) {
+    (void)state;
+    const int64_t blocks = mst_memory_live();
+    const muster_tensor value = muster_f32(&number, 1);
+    inside_handles inside = {0};
+    handles h;
+    muster_rule rule;
+    muster_function *f;
+    int32_t done;
+    open_handles(&h);
+    inside.server = h.server;
+    assert_ok(muster_server_add_rule(h.server, "refuse", refuse_rule, NULL, &rule));
+    assert_int_equal(rule, MUSTER_RULE_USER);
+    assert_ok(muster_function_create(h.runtime, "keep", keep_client, &inside, &f));
+    assert_ok(muster_function_set_runs_without_rows(f, 1));
+    assert_ok(muster_function_call(f, NULL, 0, NULL, 0, NULL));
+    assert_non_null(inside.client);
+    assert_non_null(inside.request);
+    assert_ok(muster_runtime_close(h.runtime));
+    cases = 6;
+    assert_refused(muster_client_send(inside.client, 0, MUSTER_RULE_ADD, 1, value, 0, NULL), MUSTER_BAD_STATE, "muster_client_send");
+    assert_refused(muster_client_receive(inside.client, 0, value, NULL), MUSTER_BAD_STATE, "muster_client_receive");
+    assert_refused(muster_client_close(inside.client), MUSTER_INVALID_ARGUMENT, "received the client of rank 1");
+    assert_refused(muster_request_wait(&inside.request), MUSTER_BAD_STATE, "muster_request_wait");
+    assert_refused(muster_request_test(&inside.request, &done), MUSTER_BAD_STATE, "muster_request_test");
+    assert_refused(muster_requests_wait_all(&inside.request, 1), MUSTER_BAD_STATE, "muster_requests_wait_all");
+    assert_int_equal(cases, 6);
+    assert_ok(muster_client_close(h.client));
+    assert_ok(muster_driver_destroy(h.driver));
+    assert_int_equal(mst_memory_live(), blocks);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_everything_after_close_is_refused), cmocka_unit_test(test_a_driver_of_a_closed_runtime),
         cmocka_unit_test(test_a_second_destroy_is_refused),       cmocka_unit_test(test_a_copy_of_a_pending_call_that_has_ended),
         cmocka_unit_test(test_a_buffer_that_has_been_destroyed),  cmocka_unit_test(test_a_tensor_of_dlpack_that_has_been_released),
         cmocka_unit_test(test_a_driver_that_has_been_destroyed),  cmocka_unit_test(test_a_client_that_has_been_closed),
-        cmocka_unit_test(test_a_graph_that_has_been_destroyed),
+        cmocka_unit_test(test_a_graph_that_has_been_destroyed),   cmocka_unit_test(test_a_client_of_a_worker_of_a_closed_runtime),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

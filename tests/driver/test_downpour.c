@@ -354,6 +354,45 @@ static void flush_sends_what_no_send_was_due_for(void **unused) {
     }
 }
 
+/* ---- a driver that ends after its runtime ---- */
+
+typedef struct left_over {
+    muster_server *server;
+    muster_driver *drivers[WORKERS];
+} left_over;
+
+static muster_status leave_sends(muster_worker *w, const muster_tensor *in, muster_tensor *out, void *user) {
+    (void)in, (void)out;
+    left_over *l = user;
+    const muster_driver_options options = make_options(5, 0, 0, 1);
+    muster_tensor parameters[VALUES], gradients[VALUES];
+    muster_driver **driver = &l->drivers[muster_worker_rank(w)];
+    MUSTER_TRY(make_tensors(w, MUSTER_F32, START, 1, parameters));
+    MUSTER_TRY(make_tensors(w, MUSTER_F32, 1, 0, gradients));
+    MUSTER_TRY(muster_downpour_create(w, l->server, &options, driver));
+    for (int64_t step = 0; step < 3; step++) MUSTER_TRY(muster_driver_step(*driver, w, step, parameters, gradients, VALUES, NULL));
+    return MUSTER_OK;
+}
+
+/* Threads of the server apply the sends, whose handles the drivers keep until their end. On GPUs
+ * the sends have gone through memory that the runtime has given back. */
+static void a_driver_with_sends_ends_after_its_runtime(void **unused) {
+    (void)unused;
+    const int64_t blocks = mst_memory_live();
+    muster_runtime *runtime = fixture_open("host", 2);
+    float value[MOST] = {0};
+    const muster_tensor values[VALUES] = {muster_f32(value, MOST), muster_f32(value, 1), muster_f32(value, 6)};
+    muster_server_options options;
+    left_over l = {0};
+    muster_server_options_init(&options);
+    options.progress = 1;
+    assert_ok(muster_server_create(runtime, "server", values, VALUES, &options, &l.server));
+    assert_ok(run_body(runtime, leave_sends, &l));
+    assert_ok(muster_runtime_close(runtime));
+    for (int32_t r = 0; r < 2; r++) assert_ok(muster_driver_destroy(l.drivers[r]));
+    assert_int_equal(mst_memory_live(), blocks);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_server_moves_by_the_sum_of_all_gradients_times_the_rate),
@@ -367,6 +406,7 @@ int main(void) {
         cmocka_unit_test(halves_are_accumulated_in_f32),
         cmocka_unit_test(flush_sends_what_no_send_was_due_for),
         cmocka_unit_test(messages_name_the_function_that_was_called),
+        cmocka_unit_test(a_driver_with_sends_ends_after_its_runtime),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
