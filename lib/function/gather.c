@@ -191,7 +191,7 @@ static muster_status gather_move_displaced(mst_call *call, muster_tensor target,
     return MUSTER_OK;
 }
 
-static bool gather_all_direct(const mst_call *call, int64_t i) {
+bool mst_gather_all_direct(const mst_call *call, int64_t i) {
     for (int32_t s = 0; s < call->shard_count; s++)
         if (contributed_rows(call, s, i) && !call->shards[s].parts[i].direct) return false;
     return true;
@@ -225,7 +225,7 @@ bool mst_gather_may_move(const mst_call *call, int64_t i) {
 muster_status mst_gather_put(mst_call *call, int64_t i, int64_t at, const char *where) {
     const bool placed = mst_output_place(call, i);
     MUSTER_TRY(gather_move_displaced(call, place_of(call, i), i, at, where));
-    if (placed && !gather_all_direct(call, i)) MUSTER_TRY(mst_place_reserve(call, i, where));
+    if (placed && !mst_gather_all_direct(call, i)) MUSTER_TRY(mst_place_reserve(call, i, where));
     const muster_tensor target = target_of(call, i);
     for (int32_t s = 0; s < call->shard_count; s++) {
         const mst_part *part = &call->shards[s].parts[i];

@@ -42,6 +42,8 @@ void mst_gather_count(const mst_call *call, int64_t output, int64_t *rows, int64
 /* Are there rows in the caller's tensor that are not where they belong, as far as this process
  * knows without the numbers of the others? */
 bool mst_gather_may_move(const mst_call *call, int64_t output);
+/* Are all rows of this process in the caller's tensor? */
+bool mst_gather_all_direct(const mst_call *call, int64_t output);
 muster_status mst_gather_put(mst_call *call, int64_t output, int64_t at, const char *where);
 muster_status mst_gather_refuse(const mst_call *call, int64_t output, const char *where, int64_t total, int64_t ignored);
 

@@ -62,6 +62,7 @@ muster_status mst_place_check(muster_function *function, const char *where, int6
     }
     mst_place *place = &plan->places[index];
     place->tensor = *planned;
+    place->fetched = false;
     memset(place->access, MST_ACCESS_BY_HOST, (size_t)runtime->size);
     if (!input || !function->inputs[index].host)
         for (int32_t r = 0; r < runtime->size; r++) MUSTER_TRY(find_access(runtime, place, r, &place->access[r]));
@@ -98,7 +99,10 @@ static muster_status fetch_rows(const mst_call *call, int64_t input, int64_t beg
 }
 
 muster_status mst_place_fetch(const mst_call *call, int64_t input, const char *where) {
-    return fetch_rows(call, input, 0, muster_tensor_rows(call->function->plan.places[input].tensor), where);
+    mst_place *place = &call->function->plan.places[input];
+    MUSTER_TRY(fetch_rows(call, input, 0, muster_tensor_rows(place->tensor), where));
+    place->fetched = true;
+    return MUSTER_OK;
 }
 
 /* What the rank reads: of a list of rows and of a broadcast input everything, which is then fetched
@@ -121,7 +125,7 @@ muster_status mst_places_fetch(const mst_call *call, const char *where) {
     const muster_function *function = call->function;
     for (int64_t i = 0; i < function->input_count; i++) {
         const mst_place *place = mst_input_place(call, i);
-        bool all = false;
+        bool all = place && place->fetched;
         for (int32_t r = 0; place && r < call->size && !all; r++)
             if (place->access[r] == MST_ACCESS_BY_HOST) MUSTER_TRY(fetch_for_rank(call, i, r, &all, where));
     }

@@ -15,6 +15,7 @@ struct mst_place {
     muster_tensor tensor; /* as passed; no tensor: this one is in host memory, or is not wanted */
     mst_store host_copy;  /* page-locked memory of the device `host_copy_rank`, for all elements, contiguous */
     int32_t host_copy_rank;
+    bool fetched;   /* the host copy has all rows of this call */
     int8_t *access; /* [size] of the runtime */
 };
 
@@ -40,7 +41,7 @@ muster_status mst_place_check(muster_function *function, const char *where, int6
 /* Copies all rows of an input that is not in host memory to its host copy, as a process needs that
  * sends them to others. Between mst_plan_make and the run. */
 muster_status mst_place_fetch(const mst_call *call, int64_t input, const char *where);
-/* The same for all inputs, and only the rows that ranks read through the host copy. */
+/* The same for all other inputs, and only the rows that ranks read through the host copy. */
 muster_status mst_places_fetch(const mst_call *call, const char *where);
 /* After the run. reserve: makes the host copy of an output, whose address the plan then has.
  * deliver: copies rows [begin, end) of the host copy to the tensor (ndim 0: everything). */

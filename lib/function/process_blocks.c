@@ -91,7 +91,10 @@ bool mst_output_is_plain(const mst_call *call, int64_t i) {
  * have come, can fail there. */
 static bool ends_late(const mst_call *call, int64_t i) {
     if (!mst_output_is_had(call, i)) return false;
-    return mst_output_place(call, i) || (mst_output_port(call, i)->mode == MUSTER_GATHER && mst_gather_may_move(call, i));
+    const bool gathered = mst_output_port(call, i)->mode == MUSTER_GATHER;
+    if (gathered && mst_gather_may_move(call, i)) return true;
+    const bool own = gathered && mst_output_port(call, i)->ways == MUSTER_TARGET_OWN; /* no rows of others come */
+    return mst_output_place(call, i) && !(own && mst_gather_all_direct(call, i));
 }
 
 /* Memory for what becomes of the output behind the end round. */
@@ -136,12 +139,13 @@ static muster_status put_output(mst_call *call, const char *where, int64_t i, ch
     return MUSTER_OK;
 }
 
-/* The memory of the blocks, of which this process's begins as zeros, and where it is. */
-static muster_status open_block(mst_call *call, const char *where, int64_t bytes, mst_block_head **head) {
+/* The memory of this process's block, and where it is. Its head and `cleared` bytes behind it are
+ * zeros. */
+static muster_status open_block(mst_call *call, const char *where, int64_t bytes, int64_t cleared, mst_block_head **head) {
     mst_processes_state *processes = call->function->processes;
     MUSTER_TRY(mst_host_store_reserve(&processes->block, (int64_t)sizeof **head + bytes, where));
     *head = processes->block.address;
-    memset(*head, 0, sizeof **head + (size_t)bytes);
+    memset(*head, 0, sizeof **head + (size_t)cleared);
     return MUSTER_OK;
 }
 
@@ -149,7 +153,7 @@ muster_status mst_processes_make_block(mst_call *call, const char *where) {
     muster_function *function = call->function;
     const int64_t bytes = mst_processes_block_bytes(call);
     mst_block_head *head;
-    MUSTER_TRY(open_block(call, where, bytes, &head));
+    MUSTER_TRY(open_block(call, where, bytes, bytes, &head));
     MUSTER_TRY(mst_host_store_reserve(&function->processes->blocks, function->object.runtime->nodes->processes * bytes + 1, where));
     for (int64_t i = 0; i < function->output_count; i++) {
         if (!mst_wanted(&function->plan, i)) continue;
@@ -195,8 +199,10 @@ int64_t mst_processes_single_bytes(const mst_call *call) {
 /* Process 0 gives its outputs; the others make room for them. */
 muster_status mst_processes_make_single_block(mst_call *call, const char *where) {
     const bool master = call->function->object.runtime->nodes->process == 0;
+    const int64_t bytes = mst_processes_single_bytes(call);
     mst_block_head *head;
-    MUSTER_TRY(open_block(call, where, mst_processes_single_bytes(call), &head));
+    /* What is too large for the end round is written as a whole before anything reads it. */
+    MUSTER_TRY(open_block(call, where, bytes, bytes <= MST_BLOCK_BYTES ? bytes : 0, &head));
     char *at = (char *)(head + 1);
     for (int64_t i = 0; i < call->function->output_count; at += mst_single_output_bytes(call, i), i++) {
         if (!mst_wanted(&call->function->plan, i)) continue;
