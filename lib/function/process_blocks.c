@@ -93,8 +93,8 @@ static bool ends_late(const mst_call *call, int64_t i) {
     if (!mst_output_is_had(call, i)) return false;
     const bool gathered = mst_output_port(call, i)->mode == MUSTER_GATHER;
     if (gathered && mst_gather_may_move(call, i)) return true;
-    const bool own = gathered && mst_output_port(call, i)->ways == MUSTER_TARGET_OWN; /* no rows of others come */
-    return mst_output_place(call, i) && !(own && mst_gather_all_direct(call, i));
+    const bool alone = gathered && mst_output_port(call, i)->ways == MUSTER_TARGET_OWN; /* no rows of others come */
+    return mst_output_place(call, i) && !(alone && mst_gather_all_direct(call, i));
 }
 
 /* Memory for what becomes of the output behind the end round. */
