@@ -4,10 +4,10 @@
  *     muster_expr *h = muster_expr_relu(muster_expr_matmul(x, w));
  *     muster_expr *loss = muster_expr_mean(h, MUSTER_LIST(axis, 0), .keepdims = 1);
  *
- * The operands come first, NULL for one that is missing; then the attributes that the operation
- * must have, every floating-point one, and integers whose default is not 0 (MUSTER_NONE: the axis
- * of argmin is not given). The others follow as fields, in any order or not at all: a number by
- * its name, a list by MUSTER_LIST(name, ...).
+ * The operands come first, NULL for one that is missing, with all behind it; then the attributes
+ * that the operation must have, every floating-point one, and integers whose default is not 0
+ * (MUSTER_NONE: the axis of argmin is not given). The others follow as fields, in any order or not
+ * at all: a number by its name, a list by MUSTER_LIST(name, ...).
  * C++ calls the functions whose names end in _at, with a struct that holds the fields. A list of
  * sizes is MUSTER_SHAPE(...). Each function is muster_expr_apply with its name; errors and threads
  * are those of muster_expr_apply. */
@@ -1443,8 +1443,8 @@ static inline muster_expr *muster_expr_eye_at(const char *where, muster_graph *g
 }
 #ifndef __cplusplus
 #define muster_expr_eye(...) muster_expr_eye_(__VA_ARGS__, )
-#define muster_expr_eye_(a0, a1, a2, ...) \
-    muster_expr_eye_at(MUSTER_HERE, a0, a1, a2, (muster_eye_attributes){0, __VA_ARGS__})
+#define muster_expr_eye_(a0, a1, a2, a3, ...) \
+    muster_expr_eye_at(MUSTER_HERE, a0, a1, a2, a3, (muster_eye_attributes){0, __VA_ARGS__})
 #endif
 
 /* random_uniform: numbers of equal probability in [0, 1), f32 or f64, other ones for each seed and

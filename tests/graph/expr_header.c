@@ -150,7 +150,7 @@ static void print_function(const mst_operator *op) {
     /* the arguments before the attributes, then a comma that ends the attributes */
     printf("#ifndef __cplusplus\n#define muster_expr_%s(...) muster_expr_%s_(__VA_ARGS__, )\n#define muster_expr_%s_(", op->name, op->name,
            op->name);
-    int32_t fixed = operands + (more ? 1 : 0);
+    int32_t fixed = operands + (more || operands == 0 ? 1 : 0); /* with the number of operands, or the graph */
     for (int32_t a = 0; op->attributes[a].name; a++)
         if (is_argument(&op->attributes[a])) fixed += is_list(&op->attributes[a]) ? 2 : 1;
     for (int32_t i = 0; i < fixed; i++) printf("a%d, ", (int)i);
@@ -166,10 +166,10 @@ static void print_header(void) {
            " *     muster_expr *h = muster_expr_relu(muster_expr_matmul(x, w));\n"
            " *     muster_expr *loss = muster_expr_mean(h, MUSTER_LIST(axis, 0), .keepdims = 1);\n"
            " *\n"
-           " * The operands come first, NULL for one that is missing; then the attributes that the operation\n"
-           " * must have, every floating-point one, and integers whose default is not 0 (MUSTER_NONE: the axis\n"
-           " * of argmin is not given). The others follow as fields, in any order or not at all: a number by\n"
-           " * its name, a list by MUSTER_LIST(name, ...).\n"
+           " * The operands come first, NULL for one that is missing, with all behind it; then the attributes\n"
+           " * that the operation must have, every floating-point one, and integers whose default is not 0\n"
+           " * (MUSTER_NONE: the axis of argmin is not given). The others follow as fields, in any order or not\n"
+           " * at all: a number by its name, a list by MUSTER_LIST(name, ...).\n"
            " * C++ calls the functions whose names end in _at, with a struct that holds the fields. A list of\n"
            " * sizes is MUSTER_SHAPE(...). Each function is muster_expr_apply with its name; errors and threads\n"
            " * are those of muster_expr_apply. */\n"

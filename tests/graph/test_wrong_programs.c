@@ -111,6 +111,7 @@ static void lists_without_a_count(void **state) {
     const muster_attribute empty[] = {{.name = "axis", .integers = one}, {.name = NULL}};
     WRONG(assert_ok(muster_expr_apply(g, "sum", &w, 1, empty, NULL, NULL)), "no error");
     WRONG(muster_expr_parse(g, "sum(w1, axis=[])"), "no error");
+    WRONG(muster_expr_eye(g, MUSTER_SHAPE(2, 3), MUSTER_F32, .k = 1), "no error"); /* the graph, a list and a field */
 }
 
 static void dtypes(void **state) {
@@ -212,7 +213,7 @@ static int close_runtime(void **state) {
 static void all_were_refused_as_said(void **state) {
     (void)state;
     assert_int_equal(faults, 0);
-    assert_int_equal(programs, 69);
+    assert_int_equal(programs, 70);
 }
 
 int main(void) {
