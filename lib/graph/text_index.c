@@ -20,7 +20,7 @@ static muster_status select_one(mst_text *t, text_selection *selection, const mu
     int64_t i = 0;
     if (!mst_text_integer(item, &i))
         return mst_text_refuse(t, MUSTER_INVALID_ARGUMENT, item->place, "expected an integer or a slice, received %s%s",
-                               item->kind == MST_TEXT_NUMBER ? "another number" : mst_text_value_name(item),
+                               mst_text_received(item, text),
                                item->kind == MST_TEXT_EXPRESSION ? "; take(x, indices, axis) selects by an expression" : "");
     const int64_t size = mst_dim_constant(t->graph, x->type.dims[axis]);
     if (size >= 0 && (i < -size || i >= size))

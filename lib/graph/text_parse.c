@@ -93,8 +93,9 @@ static muster_status slice_bound(mst_text *t, const mst_pending *index, mst_text
     if (t->values.count != index->item + 2) return MUSTER_OK;
     const mst_text_value *bound = &t->values.items[--t->values.count];
     if (bound->kind == MST_TEXT_NOTHING || mst_text_integer(bound, &slice->parts[part])) return MUSTER_OK;
+    char text[MST_TEXT_RECEIVED];
     return mst_text_refuse(t, MUSTER_INVALID_ARGUMENT, bound->place, "expected an integer as bound of a slice, received %s",
-                           bound->kind == MST_TEXT_NUMBER ? "another number" : mst_text_value_name(bound));
+                           mst_text_received(bound, text));
 }
 
 static muster_status read_colon(mst_text *t) {

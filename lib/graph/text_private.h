@@ -165,6 +165,9 @@ muster_status mst_text_push(mst_text *t, const mst_text_value *value);
 muster_status mst_text_expression(mst_text *t, const mst_text_value *value, muster_expr **node);
 bool mst_text_integer(const mst_text_value *value, int64_t *integer);
 const char *mst_text_value_name(const mst_text_value *value);
+enum { MST_TEXT_RECEIVED = 48 };
+/* What a message says that was received where an integer was expected: a number by its value. */
+const char *mst_text_received(const mst_text_value *value, char text[MST_TEXT_RECEIVED]);
 /* The frame's values become the result of its operation. */
 muster_status mst_text_call(mst_text *t, const mst_pending *frame);
 

@@ -60,6 +60,14 @@ const char *mst_text_value_name(const mst_text_value *value) {
     return names[value->kind];
 }
 
+const char *mst_text_received(const mst_text_value *value, char text[MST_TEXT_RECEIVED]) {
+    if (value->kind != MST_TEXT_NUMBER) return mst_text_value_name(value);
+    /* The numbers of a text are of f64, which does not tell larger integers apart. */
+    const bool large = isfinite(value->number) && fabs(value->number) > 0x1p53;
+    (void)snprintf(text, MST_TEXT_RECEIVED, "%.15g%s", value->number, large ? ", which is beyond 2^53" : "");
+    return text;
+}
+
 muster_status mst_text_expression(mst_text *t, const mst_text_value *value, muster_expr **node) {
     if (value->kind == MST_TEXT_EXPRESSION) {
         *node = value->node;
@@ -82,9 +90,10 @@ bool mst_text_integer(const mst_text_value *value, int64_t *integer) {
 /* Refuses what an attribute is given: such as: attribute axis of sum: expected an integer. */
 static muster_status refuse_attribute(mst_text *t, const mst_pending *call, const mst_attribute_row *row, const mst_text_value *value,
                                       const char *expected) {
+    char text[MST_TEXT_RECEIVED];
     return mst_text_refuse(t, MUSTER_INVALID_ARGUMENT, value->place, "attribute %s of %s: expected %s, received %s", row->name,
                            call->op->name, expected,
-                           value->kind == MST_TEXT_NUMBER && strstr(expected, "integer") ? "another number" : mst_text_value_name(value));
+                           strstr(expected, "integer") ? mst_text_received(value, text) : mst_text_value_name(value));
 }
 
 /* An entry of a list, or `alone` in place of one: an integer; of a shape, also a named size; of the
