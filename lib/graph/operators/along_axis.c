@@ -127,10 +127,7 @@ static muster_expr *expand_add_along_axis(mst_draft *draft) {
     mst_dim rows;
     int64_t axes[MUSTER_MAX_DIMS];
     if (!indices_fit(draft, &axis, true)) return graph->error;
-    if (size->count != 1 || size->list[0] == MST_DIM_NONE) {
-        (void)mst_draft_refuse(draft, MUSTER_INVALID_ARGUMENT, -1, "size: expected one size, received %d", (int)size->count);
-        return graph->error;
-    }
+    if (mst_draft_sizes(draft, 0, 1) != MUSTER_OK) return graph->error;
     if (!type_with_axis_last(&X->type, axis, (mst_dim)size->list[0], graph, &type, &rows)) return graph->error;
     muster_expr *n = mst_size_number(graph, (mst_dim)size->list[0], MUSTER_I64);
     muster_expr *indices = mst_indices_checked(draft, Y, (mst_dim)size->list[0]);

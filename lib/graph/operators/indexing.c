@@ -121,8 +121,7 @@ static muster_status infer_scatter_add(mst_draft *draft) {
     if (x->ndim == 0 || x->dims[0] != indices->dims[0])
         return mst_draft_refuse(draft, MUSTER_SHAPE_MISMATCH, 1, "expected one index for each row of %s, received %s",
                                 mst_node_text(draft->inputs[0], "x", expected), mst_type_text(draft->graph, indices, received));
-    if (draft->values[0].count != 1 || draft->values[0].list[0] == MST_DIM_NONE)
-        return mst_draft_refuse(draft, MUSTER_INVALID_ARGUMENT, -1, "rows: expected one size, received %d", (int)draft->values[0].count);
+    MUSTER_TRY(mst_draft_sizes(draft, 0, 1));
     draft->types[0] = *x;
     draft->types[0].dims[0] = (mst_dim)draft->values[0].list[0];
     return MUSTER_OK;
@@ -239,8 +238,7 @@ const mst_operator mst_operator_scatter_add_within = {
 static muster_status infer_one_hot(mst_draft *draft) {
     MUSTER_TRY(mst_draft_dtype(draft, 0, MST_INDEX_DTYPES));
     MUSTER_TRY(mst_draft_ndim(draft, 0, 1));
-    if (draft->values[0].count != 1 || draft->values[0].list[0] == MST_DIM_NONE)
-        return mst_draft_refuse(draft, MUSTER_INVALID_ARGUMENT, -1, "k: expected one size, received %d", (int)draft->values[0].count);
+    MUSTER_TRY(mst_draft_sizes(draft, 0, 1));
     draft->types[0] = (mst_type){.dtype = (muster_dtype)draft->values[1].integer,
                                  .ndim = 2,
                                  .dims = {draft->inputs[0]->type.dims[0], (mst_dim)draft->values[0].list[0]}};

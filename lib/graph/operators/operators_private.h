@@ -33,6 +33,8 @@ muster_status mst_draft_ndim(mst_draft *draft, int32_t operand, int32_t ndim);
 muster_status mst_draft_broadcast(mst_draft *draft, mst_type *type);
 /* Is the value of the attribute 0 or 1? */
 muster_status mst_draft_flag(mst_draft *draft, int32_t attribute);
+/* Has the attribute so many entries, each of them a size? */
+muster_status mst_draft_sizes(mst_draft *draft, int32_t attribute, int32_t count);
 /* Does the operand have the dims of `wanted`? */
 muster_status mst_draft_dims(mst_draft *draft, int32_t operand, const mst_type *wanted);
 /* Does the operand broadcast to the dims of `type`? */

@@ -93,8 +93,7 @@ static muster_status infer_top_k(mst_draft *draft) {
     const mst_graph_value *k = &draft->values[0];
     MUSTER_TRY(infer_sort(draft));
     const int32_t last = draft->types[0].ndim - 1;
-    if (k->count != 1 || k->list[0] == MST_DIM_NONE)
-        return mst_draft_refuse(draft, MUSTER_INVALID_ARGUMENT, -1, "k: expected one size, received %d", (int)k->count);
+    MUSTER_TRY(mst_draft_sizes(draft, 0, 1));
     const int64_t size = mst_dim_constant(draft->graph, draft->types[0].dims[last]),
                   wanted = mst_dim_constant(draft->graph, (mst_dim)k->list[0]);
     if (size >= 0 && wanted > size)
@@ -174,10 +173,7 @@ enum { SHAPE, START, INCREMENT, DTYPE };
 
 static muster_status infer_sequence(mst_draft *draft, int32_t ndim, int32_t dtype) {
     const mst_graph_value *shape = &draft->values[SHAPE];
-    bool sizes = shape->count == ndim;
-    for (int32_t d = 0; sizes && d < ndim; d++) sizes = shape->list[d] != MST_DIM_NONE;
-    if (!sizes)
-        return mst_draft_refuse(draft, MUSTER_INVALID_ARGUMENT, -1, "shape: expected %d sizes, received %d", (int)ndim, (int)shape->count);
+    MUSTER_TRY(mst_draft_sizes(draft, SHAPE, ndim));
     mst_type_of_shape(&draft->types[0], &(mst_type){.dtype = (muster_dtype)draft->values[dtype].integer}, shape);
     return MUSTER_OK;
 }

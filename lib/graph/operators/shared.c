@@ -116,6 +116,19 @@ muster_status mst_draft_ndim(mst_draft *draft, int32_t operand, int32_t ndim) {
                             mst_type_text(draft->graph, &node->type, text));
 }
 
+muster_status mst_draft_sizes(mst_draft *draft, int32_t attribute, int32_t count) {
+    const char *name = draft->op->attributes[attribute].name;
+    const mst_graph_value *sizes = &draft->values[attribute];
+    if (sizes->count != count)
+        return mst_draft_refuse(draft, MUSTER_INVALID_ARGUMENT, -1, "%s: expected %d size%s, received %d", name, (int)count,
+                                count == 1 ? "" : "s", (int)sizes->count);
+    for (int32_t d = 0; d < count; d++)
+        if (sizes->list[d] == MST_DIM_NONE)
+            return mst_draft_refuse(draft, MUSTER_INVALID_ARGUMENT, -1, "%s: entry %d: expected a size, received MUSTER_INFER", name,
+                                    (int)d);
+    return MUSTER_OK;
+}
+
 /* What the operands before this one broadcast to, without the first axes that only later ones
  * have. */
 static mst_type broadcast_before(const mst_draft *draft, int32_t operand, const mst_type *all) {

@@ -177,10 +177,16 @@ static muster_expr *expand_pad(mst_draft *draft) {
         int64_t sum;
         if (before < 0 || after < 0 || __builtin_add_overflow(before, after, &sum) || (n >= 0 && __builtin_add_overflow(sum, n, &sum)) ||
             (n < 0 && sum > 0)) {
-            (void)mst_draft_refuse(draft, n < 0 ? MUSTER_UNSUPPORTED : MUSTER_INVALID_ARGUMENT, -1,
-                                   "before: expected %s in axis %d, received before = %lld, after = %lld",
-                                   n < 0 ? "no padding of a size that only a call knows" : "sizes from 0 on", (int)d, (long long)before,
-                                   (long long)after);
+            const bool negative = before < 0 || after < 0;
+            (void)mst_draft_refuse(draft,
+                                   negative ? MUSTER_INVALID_ARGUMENT
+                                   : n < 0  ? MUSTER_UNSUPPORTED
+                                            : MUSTER_OVERFLOW,
+                                   -1, "before: expected %s in axis %d, received before = %lld, after = %lld",
+                                   negative ? "sizes from 0 on"
+                                   : n < 0  ? "no padding of a size that only a call knows"
+                                            : "a sum of sizes that 64 bits hold",
+                                   (int)d, (long long)before, (long long)after);
             return draft->graph->error;
         }
         start[d] = before;
