@@ -79,7 +79,7 @@ class BFloat16:
         return cls(numpy.where(numpy.isnan(array), (bits >> 16 | 0x40).astype(numpy.uint16), rounded))
 
     def float32(self):
-        return (self.bits.astype(numpy.uint32) << 16).view(numpy.float32)
+        return numpy.asarray(numpy.left_shift(self.bits, 16, dtype=numpy.uint32)).view(numpy.float32)  # << makes int64 of a scalar
 
 
 def describe(value):

@@ -97,6 +97,10 @@ class Arrays(unittest.TestCase):
         with self.assertRaisesRegex(TypeError, "^BFloat16: expected a uint16 array, received float32 array of shape "):
             muster.BFloat16(values)
 
+    def test_a_bf16_scalar_comes_back(self):
+        value = muster.BFloat16.rounded(numpy.array(-2.5, "f4")).float32()
+        self.assertEqual((value.dtype, value.shape, value), (numpy.float32, (), -2.5))
+
     def test_the_rounding_is_that_of_the_library(self):
         convert = self.runtime.library._c.muster_f32_to_bf16
         convert.argtypes, convert.restype = [ctypes.c_float], ctypes.c_uint16
@@ -313,4 +317,4 @@ if __name__ == "__main__":
     cases = unittest.defaultTestLoader.loadTestsFromModule(sys.modules[__name__])
     print(f"{cases.countTestCases()} cases of {pathlib.Path(muster.__file__).name}")
     result = unittest.TextTestRunner(verbosity=2).run(cases)
-    sys.exit(0 if result.wasSuccessful() and result.testsRun == 25 else 1)
+    sys.exit(0 if result.wasSuccessful() and result.testsRun == 26 else 1)
