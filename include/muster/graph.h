@@ -378,8 +378,9 @@ MUSTER_API const char *muster_expr_shape(muster_expr *expression);
 /* gradients[i] = the gradient of `loss`, a scalar of a float dtype, with respect to
  * expressions[i], which may be any expressions: reverse mode, over the operations between the two.
  * They are expressions of the graph, so that gradients of gradients work. If the loss does not
- * depend on an expression, its gradient is 0 in its shape. Errors: INVALID_ARGUMENT (NULL, a loss
- * that is no scalar), UNSUPPORTED (an operation without a gradient; integers), OUT_OF_MEMORY. */
+ * depend on an expression, or only through integers and truth values, its gradient is 0 in its
+ * shape. Errors: INVALID_ARGUMENT (NULL, a loss that is no scalar), UNSUPPORTED (an operation
+ * without a gradient; an expression of integers), OUT_OF_MEMORY. */
 MUSTER_API muster_status muster_gradient(muster_expr *loss, muster_expr *const *expressions, int32_t count, muster_expr **gradients);
 
 /* How muster_gradient_check checks. An option struct: the rules are in muster/status.h. */
