@@ -28,7 +28,7 @@ static bool axes_fit(mst_draft *draft, const mst_type *type) {
 /* A square may be more than a dtype of 16 bits holds, where the average is not. */
 static muster_expr *expand_squared_error(mst_draft *draft) {
     mst_type type;
-    if (!numbers_broadcast(draft, &type) || !axes_fit(draft, &type)) return draft->graph->error;
+    if (!numbers_broadcast(draft, &type) || !axes_fit(draft, &type) || mst_draft_flag(draft, 1) != MUSTER_OK) return draft->graph->error;
     const muster_dtype dtype = X->type.dtype, compute = mst_dtype_compute(dtype);
     muster_expr *squares = E(square, E(subtract, mst_cast_to(X, compute), mst_cast_to(Y, compute)));
     return mst_cast_to(mst_apply(draft->graph, MST_OPERATOR_mean, &squares, 1, draft->values), dtype);

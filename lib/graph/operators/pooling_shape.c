@@ -35,6 +35,9 @@ static muster_status read_attributes(mst_draft *draft, int32_t axes, mst_pooling
     mst_window *window = &pooling->window;
     mst_graph_value *values = draft->values;
     int64_t padding[2 * MST_WINDOW_AXES];
+    const bool has_average = mst_operator_attribute_count(draft->op) > POOL_EXCLUDE_PADDING;
+    MUSTER_TRY(mst_draft_flag(draft, POOL_CEIL_MODE));
+    if (has_average) MUSTER_TRY(mst_draft_flag(draft, POOL_EXCLUDE_PADDING));
     *pooling = (mst_pooling){.window = {.axes = axes}, .ceil_mode = values[POOL_CEIL_MODE].integer != 0};
     MUSTER_TRY(mst_draft_window_list(draft, POOL_SIZE, axes, false, 1, 0, window->size));
     MUSTER_TRY(read_strides(draft, window));
@@ -51,7 +54,7 @@ static muster_status read_attributes(mst_draft *draft, int32_t axes, mst_pooling
     MUSTER_TRY(mst_draft_window_keep(draft, POOL_PADDING, 2 * axes, 0, padding));
     MUSTER_TRY(mst_draft_window_keep(draft, POOL_DILATION, axes, 1, window->dilation));
     values[POOL_CEIL_MODE].integer = pooling->ceil_mode;
-    if (mst_operator_attribute_count(draft->op) <= POOL_EXCLUDE_PADDING) return MUSTER_OK;
+    if (!has_average) return MUSTER_OK;
     pooling->counts_padding = values[POOL_EXCLUDE_PADDING].integer == 0;
     values[POOL_EXCLUDE_PADDING].integer = !pooling->counts_padding;
     return MUSTER_OK;

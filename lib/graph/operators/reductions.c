@@ -11,7 +11,7 @@ enum { AXIS, KEEPDIMS };
 static muster_expr *expand_keepdims(mst_draft *draft) {
     uint32_t mask;
     if (!draft->values[KEEPDIMS].integer) return NULL;
-    if (mst_draft_axes(draft, AXIS, &mask) != MUSTER_OK) return draft->graph->error;
+    if (mst_draft_flag(draft, KEEPDIMS) != MUSTER_OK || mst_draft_axes(draft, AXIS, &mask) != MUSTER_OK) return draft->graph->error;
     const mst_type type = draft->inputs[0]->type;
     muster_expr *reduced = mst_apply(draft->graph, draft->op->id, draft->inputs, 1, (mst_graph_value[]){draft->values[AXIS], MST_NO_VALUE});
     return mst_keep_axes(reduced, &type, mask);

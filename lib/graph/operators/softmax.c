@@ -109,7 +109,7 @@ static muster_expr *expand_logsumexp(mst_draft *draft) {
     int32_t ndim = 0;
     muster_expr *x = draft->inputs[0];
     const mst_type type = x->type;
-    if (!softmax_axes(draft, &mask)) return draft->graph->error;
+    if (!softmax_axes(draft, &mask) || mst_draft_flag(draft, KEEPDIMS) != MUSTER_OK) return draft->graph->error;
     const bool keepdims = draft->values[KEEPDIMS].integer != 0;
     if (only_last(x, mask) && !keepdims) return NULL;
     muster_expr *matrix = mst_as_rows(x, mask, &rows);
@@ -152,7 +152,7 @@ const mst_operator mst_operator_logsumexp = {MST_ANY_OPERATOR(logsumexp, "log(su
 static muster_expr *expand_var(mst_draft *draft) {
     uint32_t mask;
     const muster_dtype dtype = draft->inputs[0]->type.dtype;
-    if (!softmax_axes(draft, &mask)) return draft->graph->error;
+    if (!softmax_axes(draft, &mask) || mst_draft_flag(draft, KEEPDIMS) != MUSTER_OK) return draft->graph->error;
     muster_expr *x = mst_cast_to(draft->inputs[0], mst_dtype_compute(dtype));
     mst_graph_value values[2] = {draft->values[AXIS], {.integer = 1}};
     muster_expr *mean = mst_apply(draft->graph, MST_OPERATOR_mean, &x, 1, values);

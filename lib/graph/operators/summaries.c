@@ -15,7 +15,8 @@ static muster_expr *reduced(mst_draft *draft, int32_t reduction, muster_expr *x,
  * program wrote. */
 static bool operand_fits(mst_draft *draft, int32_t axes) {
     uint32_t mask;
-    return mst_draft_dtype(draft, 0, draft->op->dtypes) == MUSTER_OK && mst_draft_axes(draft, axes, &mask) == MUSTER_OK;
+    return mst_draft_dtype(draft, 0, draft->op->dtypes) == MUSTER_OK && mst_draft_axes(draft, axes, &mask) == MUSTER_OK &&
+           mst_draft_flag(draft, axes + 1) == MUSTER_OK;
 }
 
 muster_expr *mst_root(mst_draft *draft, muster_expr *x) {
