@@ -2,10 +2,9 @@
  * order, on one device and several, and a step neither reorders an operand in such a chain nor
  * allocates memory. */
 #include "base_machine.h"
-#include "convolution/library_private.h"
 #include "graph_invariance.h"
 #include "memory_impl.h"
-#include "onednn/onednn_private.h"
+#include "nn_onednn.h"
 
 enum { CALLS = 2 };
 
@@ -246,6 +245,7 @@ static void a_failed_allocation_changes_no_later_bits(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_layout_changes_results_by_rounding_only), cmocka_unit_test(blocks_reorder_nothing_but_the_images),
-        cmocka_unit_test(a_steady_step_with_convolutions_allocates_nothing), cmocka_unit_test(a_failed_allocation_changes_no_later_bits)};
+        cmocka_unit_test(a_steady_step_with_convolutions_allocates_nothing), cmocka_unit_test(a_failed_allocation_changes_no_later_bits),
+        cmocka_unit_test(onednn_is_the_one_that_was_asked_for)};
     return cmocka_run_group_tests(tests, NULL, devices_close);
 }

@@ -6,6 +6,7 @@
 #include "base_seed.h"
 #include "graph_fixture.h"
 #include "graph_private.h"
+#include "nn_onednn.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -405,7 +406,8 @@ int main(void) {
         cmocka_unit_test(shapes_are_those_of_the_window),
         cmocka_unit_test(attributes_that_say_the_same_make_one_node),
         cmocka_unit_test(wrong_programs_get_messages),
-        cmocka_unit_test(gpus_have_used_the_library_that_was_asked_for), /* the last one */
+        cmocka_unit_test(gpus_have_used_the_library_that_was_asked_for), /* the last ones */
+        cmocka_unit_test(onednn_is_the_one_that_was_asked_for),
     };
     return cmocka_run_group_tests(tests, graph_open, graph_close);
 }

@@ -1,11 +1,12 @@
 /* Layers of networks against PyTorch's numbers (layer_fixtures.def, which layer_fixtures.py
  * writes): values and gradients in every dtype of the layer, plain and with channels last, on one
  * device and on three of which some have fewer rows or none, and the bits of shards. CMake runs the
- * suite once more without oneDNN, and on simulated GPUs. */
+ * suite once more without oneDNN, with version 3 of it, and on simulated GPUs. */
 #include "base_machine.h"
 #include "base_seed.h"
 #include "graph_invariance.h"
 #include "graph_private.h"
+#include "nn_onednn.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -273,6 +274,7 @@ int main(void) {
         cmocka_unit_test(every_layer_has_its_fixtures),
         cmocka_unit_test(results_and_gradients_are_those_of_pytorch),
         cmocka_unit_test(shards_have_the_same_bits_on_all_devices),
+        cmocka_unit_test(onednn_is_the_one_that_was_asked_for),
     };
     return cmocka_run_group_tests(tests, NULL, devices_close);
 }

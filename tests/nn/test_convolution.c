@@ -8,7 +8,7 @@
 #include "convolution/library_private.h"
 #include "device_discrete.h"
 #include "nn_impl.h"
-#include "onednn/onednn_private.h"
+#include "nn_onednn.h"
 #include "op_impl.h"
 #include "ops_fixture.h"
 
@@ -562,7 +562,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(small_shapes_agree_with_seven_loops),  cmocka_unit_test(shapes_of_several_panels_agree_with_seven_loops),
         cmocka_unit_test(many_channels_agree_with_seven_loops), cmocka_unit_test(foreign_libraries_are_asked_first_and_keep_their_states),
-        cmocka_unit_test(wrong_operands_are_refused),
+        cmocka_unit_test(wrong_operands_are_refused),           cmocka_unit_test(onednn_is_the_one_that_was_asked_for),
     };
     return cmocka_run_group_tests(tests, add_code, NULL);
 }

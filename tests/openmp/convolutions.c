@@ -29,6 +29,14 @@ static int threads_now(void) {
     return count;
 }
 
+/* MUSTER_TEST_ONEDNN is the major version that must have computed; without it any may have. */
+static int is_asked_for(const char *description) {
+    const char *version = getenv("MUSTER_TEST_ONEDNN"), *line = strstr(description, "\noneDNN: ");
+    if (!version) return 1;
+    const size_t length = strlen(version);
+    return line && strncmp(line + 9, version, length) == 0 && line[9 + length] == '.';
+}
+
 /* Is a file with this name part of the process? */
 static int is_loaded(const char *name) {
     char line[4096];
@@ -81,6 +89,7 @@ int main(void) {
     const int before = threads_now();
     for (int call = 0; call < 3; call++) CHECK(muster_function_call(function, in, 2, &out, 1, NULL) == MUSTER_OK, "call");
     CHECK(is_loaded("libdnnl.so"), "oneDNN is not here, so nothing is tested");
+    CHECK(is_asked_for(muster_runtime_description(runtime)), "another oneDNN computes:\n%s", muster_runtime_description(runtime));
     CHECK(threads_now() == before, "%d threads, and %d before the calls", threads_now(), before);
     CHECK(omp_get_max_threads() == TEAM, "the program's setting is %d instead of %d", omp_get_max_threads(), TEAM);
     CHECK(team_of_program() == TEAM, "the program's team has changed");
