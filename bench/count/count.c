@@ -129,12 +129,16 @@ static const struct {
 int main(int argc, char **argv) {
     muster_runtime_options options;
     muster_runtime *runtime;
-    if (argc == 3 && strncmp(argv[1], "compile-", 8) == 0) {
+    if (argc == 3 && (strncmp(argv[1], "compile-", 8) == 0 || strcmp(argv[1], "step-resnet50") == 0)) {
         muster_runtime_options_init(&options);
         options.devices = "host:1";
         check(muster_runtime_open(&options, &runtime));
-        if (strcmp(argv[1], "compile-resnet50") == 0) count_compile_resnet50(runtime, atol(argv[2]));
-        for (long i = strcmp(argv[1], "compile-resnet50") ? atol(argv[2]) : 0; i > 0; i--) compile_network(runtime, atoi(argv[1] + 8));
+        if (strcmp(argv[1], "compile-resnet50") == 0)
+            count_compile_resnet50(runtime, atol(argv[2]));
+        else if (strcmp(argv[1], "step-resnet50") == 0)
+            count_step_resnet50(runtime, atol(argv[2]));
+        else
+            for (long i = atol(argv[2]); i > 0; i--) compile_network(runtime, atoi(argv[1] + 8));
         check(muster_runtime_close(runtime));
         return 0;
     }
@@ -155,6 +159,6 @@ int main(int argc, char **argv) {
     }
     fprintf(stderr, "usage: muster-bench-count CASE CALLS, where CASE is one of");
     for (size_t c = 0; c < sizeof cases / sizeof *cases; c++) fprintf(stderr, " %s", cases[c].name);
-    fprintf(stderr, " compile-NODES compile-resnet50\n");
+    fprintf(stderr, " compile-NODES compile-resnet50 step-resnet50\n");
     return 2;
 }

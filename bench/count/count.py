@@ -1,10 +1,13 @@
 #!/usr/bin/env python3
 """Counts the instructions of a call on one device, which do not depend on what else the machine does.
 
-usage: count.py MUSTER-BENCH-COUNT
+usage: count.py MUSTER-BENCH-COUNT [--primitives]
 
 Each case runs twice under callgrind, with FEW and with MANY calls: the difference is what the calls took, and its parts by function
 show where. The loop around them is counted in the same way and taken off.
+
+--primitives: only how many instructions oneDNN takes to make its primitives in the first step of ResNet-50 with an image of 64 x 64. Callgrind
+also runs the step, which takes a while.
 """
 import os
 import re
@@ -21,14 +24,17 @@ MORE = {'expression-of-nothing': ('two-in-none-out', 300), 'expression-of-mean-o
 COMPILE, COMPILE_MILLIONS, COMPILE_GROWTH = 2000, 80, 2.3
 # ResNet-50 with its gradients and updates (bench/count/resnet50.c). The first call makes the primitives of oneDNN, which are apart.
 RESNET50_MILLIONS = 150
+# The function of the adapter (lib/nn/convolution/onednn_convolution.c) that makes all that oneDNN needs for a convolution, on a thread of its own.
+MAKES_PRIMITIVES = 'state_task'
 LEAST = 4  # instructions a call: functions below are not listed
 
 
-def instructions(program, case, calls):
-    """The instructions of each function of a run, without those of the functions that it calls."""
+def instructions(program, case, calls, inside=None):
+    """The instructions of each function of a run, without those of the functions that it calls; `inside`: only while this function runs."""
+    only = [f'--toggle-collect={inside}'] if inside else []
     with tempfile.TemporaryDirectory() as folder:
         out = os.path.join(folder, 'out')
-        subprocess.run(['valgrind', '--tool=callgrind', f'--callgrind-out-file={out}', program, case, str(calls)],
+        subprocess.run(['valgrind', '--tool=callgrind', f'--callgrind-out-file={out}', *only, program, case, str(calls)],
                        check=True, stderr=subprocess.DEVNULL)
         text = subprocess.run(['callgrind_annotate', '--threshold=100', '--show-percs=no', out], check=True,
                               capture_output=True, text=True).stdout
@@ -71,10 +77,23 @@ def resnet50_missed(program):
     return missed
 
 
+def print_primitives(program):
+    """What oneDNN takes in the first step. It has no limit: these are oneDNN's instructions, of the version and the processor that are here."""
+    parts = instructions(program, 'step-resnet50', 1, MAKES_PRIMITIVES)
+    if MAKES_PRIMITIVES not in parts:
+        sys.exit(f'count.py: {MAKES_PRIMITIVES} has not run, so oneDNN has made nothing: is it here, and does the library have its symbols?')
+    print(f'step-resnet50: {sum(parts.values()) / 1e6:.1f} million instructions to make the primitives of oneDNN')
+    for name, count in sorted(parts.items(), key=lambda part: -part[1])[:12]:
+        print(f'{count:10.0f}  {name}')
+
+
 def main():
-    if len(sys.argv) != 2:
+    if len(sys.argv) not in (2, 3) or sys.argv[2:] not in ([], ['--primitives']):
         sys.exit(__doc__)
     program = sys.argv[1]
+    if sys.argv[2:]:
+        print_primitives(program)
+        return 0
     loop = sum(per_call(program, 'loop').values())
     print(f'the loop alone: {loop:.0f} instructions')
     missed, totals = 0, {}

@@ -3,7 +3,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-enum { MOST = 320, CLASSES = 1000 };
+enum { MOST = 320, CLASSES = 1000, SIDE = 224, STEP_SIDE = 64 };
 
 typedef struct network {
     muster_runtime *runtime;
@@ -71,12 +71,12 @@ static muster_expr *logits(network *n, muster_expr *images) {
     return muster_expr_add(muster_expr_matmul(h, w), b);
 }
 
-static void compile_once(network *n) {
+static muster_function *compile(network *n, int64_t side) {
     muster_function *function;
     muster_rule_options rule;
     n->count = n->used = 0;
     check(muster_graph_create(n->runtime, "resnet50", &n->graph));
-    muster_expr *images = muster_graph_input(n->graph, "images", MUSTER_F32, MUSTER_SHAPE(MUSTER_ROWS, 3, 224, 224), MUSTER_SCATTER);
+    muster_expr *images = muster_graph_input(n->graph, "images", MUSTER_F32, MUSTER_SHAPE(MUSTER_ROWS, 3, side, side), MUSTER_SCATTER);
     muster_expr *labels = muster_graph_input(n->graph, "labels", MUSTER_I32, MUSTER_SHAPE(MUSTER_ROWS), MUSTER_SCATTER);
     muster_expr *loss = muster_expr_mean(muster_expr_cross_entropy(logits(n, images), labels, MUSTER_NONE));
     muster_rule_options_init(&rule);
@@ -86,13 +86,29 @@ static void compile_once(network *n) {
     check(muster_graph_output(n->graph, "loss", loss, MUSTER_AUTO));
     check(muster_graph_compile(n->graph, NULL, &function));
     check(muster_graph_destroy(n->graph));
-    check(muster_function_destroy(function));
+    return function;
 }
 
-void count_compile_resnet50(muster_runtime *runtime, long times) {
+static network *network_make(muster_runtime *runtime) {
     network *n = calloc(1, sizeof *n);
     if (!n) exit(1);
     n->runtime = runtime;
-    for (long i = 0; i < times; i++) compile_once(n);
+    return n;
+}
+
+void count_compile_resnet50(muster_runtime *runtime, long times) {
+    network *n = network_make(runtime);
+    for (long i = 0; i < times; i++) check(muster_function_destroy(compile(n, SIDE)));
+    free(n);
+}
+
+void count_step_resnet50(muster_runtime *runtime, long times) {
+    static float image[3][STEP_SIDE][STEP_SIDE], loss;
+    static int32_t label;
+    network *n = network_make(runtime);
+    muster_function *function = compile(n, STEP_SIDE);
+    const muster_tensor in[] = {muster_f32(image, 1, 3, STEP_SIDE, STEP_SIDE), muster_i32(&label, 1)}, out = muster_f32(&loss);
+    for (long i = 0; i < times; i++) check(muster_function_call(function, in, 2, &out, 1, NULL));
+    check(muster_function_destroy(function));
     free(n);
 }
