@@ -62,7 +62,8 @@ static uint64_t given_up(mst_nodes *nodes) {
     return last == MST_CONTROL_FOR_EVER ? 0 : last;
 }
 
-/* Others may have given up calls without this process, and all go on behind those. */
+/* Others may have given up calls without this process, because they have waited too long for it or
+ * could not begin them (SYSTEM), and all go on behind those. */
 static muster_status arrive_to_close(mst_nodes *nodes, mst_nodes_wait *wait) {
     const int64_t until_ns = mst_now_ns() + wait->fail_after_ns;
     uint64_t last = nodes->rounds->epoch;
@@ -73,9 +74,9 @@ static muster_status arrive_to_close(mst_nodes *nodes, mst_nodes_wait *wait) {
         const muster_status status = mst_rounds_arrive(nodes, &input, wait);
         last = given_up(nodes);
         wait->fail_after_ns = until_ns - mst_now_ns();
-        if (status != MUSTER_TIMEOUT || last < epoch) return status;
+        if ((status != MUSTER_TIMEOUT && status != MUSTER_SYSTEM) || last < epoch) return status;
         if (wait->fail_after_ns <= 0)
-            return mst_error(status, "%s: other processes have given up call %" PRIu64 ", and do not close with this one", where,
+            return mst_error(MUSTER_TIMEOUT, "%s: other processes have given up call %" PRIu64 ", and do not close with this one", where,
                              mst_call_number(last));
     }
 }

@@ -5,6 +5,8 @@
 
 #include <stdio.h>
 
+#define LONG_NS 10000000000 /* which no right run needs */
+
 static void close_early(nodes_test *test, mst_nodes *nodes, int32_t p) {
     nodes_call(test, nodes, "function 'train'", MUSTER_OK);
     if (p == 1) return;
@@ -73,9 +75,10 @@ static void expect_closed(const nodes_test *test, int32_t p, int32_t k) {
 }
 
 typedef enum when {
-    BEFORE, /* the others give up a call, then process 1 closes, and then they make the next one */
-    AFTER,  /* the same, but it no longer waits for them when they make the next one */
-    DURING  /* process 1 closes, process 0 gives up a call, and then the others come to that */
+    BEFORE,  /* the others give up a call, then process 1 closes, and then they make the next one */
+    AFTER,   /* the same, but it no longer waits for them when they make the next one */
+    AT_ONCE, /* the same, and it has no patience left when it learns of the call that was given up */
+    DURING   /* process 1 closes, process 0 gives up a call, and then the others come to that */
 } when;
 
 static _Atomic bool given_up; /* a process has given up its call */
@@ -84,46 +87,79 @@ static void make_calls(nodes_test *test, mst_nodes *nodes, int32_t count) {
     for (int32_t k = 0; k < count; k++) nodes_call(test, nodes, "function 'train'", MUSTER_OK);
 }
 
+typedef struct giving {
+    when when;
+    bool is_broken; /* what process 0 receives in the call is no message of Muster, and it says so; else it is the deadline */
+} giving;
+
+/* Process 1, which sends nothing else before its close, sends process 0 what is no arrival. */
+static void send_what_is_none(mst_nodes *nodes) {
+    static const char bytes[] = "no arrival";
+    muster_wire_request request = 0;
+    int32_t done = 0;
+    mst_wire *wire = nodes->wire;
+    pthread_mutex_lock(&wire->lock);
+    assert_int_equal(mst_wire_send(wire, bytes, sizeof bytes, 0, mst_wire_tag(0, MST_KIND_ARRIVAL), false, &request), MUSTER_WIRE_OK);
+    assert_int_equal(wire->table->test(wire->state, &request, &done, NULL), MUSTER_WIRE_OK);
+    pthread_mutex_unlock(&wire->lock);
+    assert_true(done);
+}
+
 /* Process 1 takes no part in the call that the others give up. */
 static void give_up_a_call(nodes_test *test, mst_nodes *nodes, int32_t p) {
-    const when w = *(const when *)test->user;
+    const giving *how = test->user;
+    const when w = how->when;
     ends_note(test, nodes, p);
     if (p == 1) {
-        if (w == AFTER) nodes->fail_after_ns = 20000000; /* how long it waits in its close */
+        if (how->is_broken) send_what_is_none(nodes);
+        if (w == AFTER || w == AT_ONCE) nodes->fail_after_ns = w == AFTER ? 20000000 : 0; /* how long it waits in its close */
         if (w != DURING) pthread_barrier_wait(&test->barrier);
         return;
     }
     while (w == DURING && p != 0 && !atomic_load(&given_up)) nodes_sleep(1000000);
-    nodes->fail_after_ns = 20000000;
+    nodes->fail_after_ns = how->is_broken ? LONG_NS : 20000000;
     make_calls(test, nodes, 1);
     atomic_store(&given_up, true);
-    nodes->fail_after_ns = -1;
+    nodes->fail_after_ns = LONG_NS;
     if (w != DURING) pthread_barrier_wait(&test->barrier);
-    while (w == AFTER && atomic_load(&ends.closed) == 0) nodes_sleep(1000000);
+    while ((w == AFTER || w == AT_ONCE) && atomic_load(&ends.closed) == 0) nodes_sleep(1000000);
     make_calls(test, nodes, 2);
+}
+
+static void expect_a_close_behind(giving how, int32_t processes) {
+    const muster_status expected = how.is_broken ? MUSTER_SYSTEM : MUSTER_TIMEOUT;
+    nodes_test test = {.launch_options = {.processes = processes}, .body = give_up_a_call, .user = &how};
+    ends_begin();
+    atomic_store(&given_up, false);
+    nodes_run(&test);
+    for (int32_t p = 0; p < processes; p++) {
+        if (p == 1) continue;
+        assert_int_equal(test.notes[p], 3);
+        if (test.status[p][0] != expected) fail_msg("%d, process %d of %d: %s", how.when, p, processes, test.message[p][0]);
+        for (int32_t k = 1; k < 3; k++) expect_closed(&test, p, k);
+        assert_int_not_equal(ends.ends[p], MST_WIRE_LOST);
+    }
+    assert_int_equal(ends.ends[1], how.when == AFTER || how.when == AT_ONCE ? MST_WIRE_KEEP : MST_WIRE_FREE);
+    assert_null(strstr(test.log, "lost"));
+    assert_int_equal(test.aborted, -1);
 }
 
 static void test_a_close_goes_on_behind_calls_that_were_given_up(void **state) {
     (void)state;
     int32_t cases = 0;
     for (when w = BEFORE; w <= DURING; w++)
-        for (int32_t processes = w == DURING ? 3 : 2; processes <= NODES_MOST; processes++, cases++) {
-            nodes_test test = {.launch_options = {.processes = processes}, .body = give_up_a_call, .user = &w};
-            ends_begin();
-            atomic_store(&given_up, false);
-            nodes_run(&test);
-            for (int32_t p = 0; p < processes; p++) {
-                if (p == 1) continue;
-                assert_int_equal(test.notes[p], 3);
-                if (test.status[p][0] != MUSTER_TIMEOUT) fail_msg("%d, process %d of %d: %s", w, p, processes, test.message[p][0]);
-                for (int32_t k = 1; k < 3; k++) expect_closed(&test, p, k);
-                assert_int_not_equal(ends.ends[p], MST_WIRE_LOST);
-            }
-            assert_int_equal(ends.ends[1], w == AFTER ? MST_WIRE_KEEP : MST_WIRE_FREE);
-            assert_null(strstr(test.log, "lost"));
-            assert_int_equal(test.aborted, -1);
-        }
-    assert_int_equal(cases, 11);
+        for (int32_t processes = w == DURING ? 3 : 2; processes <= NODES_MOST; processes++, cases++)
+            expect_a_close_behind((giving){.when = w}, processes);
+    assert_int_equal(cases, 15);
+}
+
+static void test_a_close_goes_on_behind_calls_that_one_process_could_not_begin(void **state) {
+    (void)state;
+    int32_t cases = 0;
+    for (when w = BEFORE; w <= DURING; w++)
+        for (int32_t processes = w == DURING ? 3 : 2; processes <= NODES_MOST; processes++, cases++)
+            expect_a_close_behind((giving){.when = w, .is_broken = true}, processes);
+    assert_int_equal(cases, 15);
 }
 
 /* Nobody makes another call: all close, though process 1 has begun fewer calls than the others. */
@@ -190,7 +226,7 @@ static void close_what_is_given_up(nodes_test *test, mst_nodes *nodes, int32_t p
     make_calls(test, nodes, 1);
     while (atomic_load(&ends.closed) == 0) nodes_sleep(1000000);
     wire_launch_heal(test->launch, 0, 1);
-    nodes->fail_after_ns = 10000000000; /* which no right run needs */
+    nodes->fail_after_ns = LONG_NS;
     make_calls(test, nodes, 2);
 }
 
@@ -238,6 +274,7 @@ int main(void) {
         cmocka_unit_test(test_calls_without_a_process_that_has_closed_are_refused),
         cmocka_unit_test(test_a_process_works_on_while_the_others_close),
         cmocka_unit_test(test_a_close_goes_on_behind_calls_that_were_given_up),
+        cmocka_unit_test(test_a_close_goes_on_behind_calls_that_one_process_could_not_begin),
         cmocka_unit_test(test_a_late_word_of_the_close_counts_for_later_calls),
         cmocka_unit_test(test_a_close_that_completes_what_another_gives_up_is_told),
         cmocka_unit_test(test_a_call_that_sees_a_close_tells_those_that_have_given_it_up),
