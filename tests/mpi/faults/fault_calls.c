@@ -102,15 +102,18 @@ static void call(const fault_calls *calls, muster_function *function, int64_t de
     report(what, status, sum == (double)rows + ranks * 6 * (ranks * (ranks + 1) / 2));
 }
 
-void fault_call(const fault_calls *calls, fault_report report) {
+void fault_call(fault_calls *calls, fault_report report) {
+    muster_function *first = NULL; /* a call that is not its function's first one allocates next to nothing */
+    if (fault_now.kind == FAULT_MEMORY) report("make", make(calls, "first", &first), true);
     const bool ordered = fault_now.kind == FAULT_ORDER && fault_now.place == FAULT_BEGIN;
     faulty = true;
     const bool other = is_kind_here(FAULT_DIFFERENT, FAULT_BEGIN) || is_kind_here(FAULT_ORDER, FAULT_BEGIN);
     fault_strike(FAULT_BEGIN);
-    call(calls, other ? calls->evaluate : calls->train, FAULT_DEADLINE_MS, "call", report);
+    call(calls, first ? first : other ? calls->evaluate : calls->train, FAULT_DEADLINE_MS, "call", report);
     if (ordered) call(calls, other ? calls->train : calls->evaluate, FAULT_DEADLINE_MS, "second", report);
     faulty = false;
     mst_memory_fail_at(0);
+    if (first) report("make", muster_function_destroy(first), true);
 }
 
 void fault_call_after(const fault_calls *calls, fault_report report) {

@@ -231,15 +231,18 @@ def main():
             runs.append(pool.submit(lethal, kind, place, numbers.randrange(processes), numbers.randrange(1 << 24), processes))
         done = [run.result() for run in runs]
     print(f"{len(done)} lethal launches, {time.monotonic() - begin:.1f} s, the longest {max(launch.seconds for launch in done):.1f} s", flush=True)
-    begin, seen, total = time.monotonic(), set(chosen), 0
+    begin, seen, total, memory = time.monotonic(), set(chosen), 0, 0
     for launch_number in range(20 if full else 5):
         launch, drawn = survivable(launch_number, 100, 3 + launch_number % 2)
         total += len(drawn)
+        memory += sum(cell[0] == "memory" for cell in drawn)
         seen |= {cell[:2] for cell in drawn}
     print(f"{total} survivable faults, {time.monotonic() - begin:.1f} s, {len(seen)} cells of the matrix, {len(soft)} of a busy machine: {soft}", flush=True)
     if len(seen) < 40:
         fail("the number of cells", f"expected 40 or more, received {len(seen)}")
-    print(f"{len(deadlines)} of them later than the deadline, {sum(deadlines)} named so by all; {len(without_memory)} without memory", flush=True)
+    print(f"{len(deadlines)} of them later than the deadline, {sum(deadlines)} named so by all; {len(without_memory)} of {memory} without memory", flush=True)
+    if len(without_memory) <= memory // 4:  # the others end before the allocation that would fail
+        fail("memory", f"expected more than a quarter of {memory} calls to lack memory, received {len(without_memory)}")
     if not deadlines or sum(deadlines) < len(deadlines) // 2:
         fail("deadlines", f"expected half of {len(deadlines)} to end with the name of the late process, received {sum(deadlines)}")
     if len(soft) > total // 20:

@@ -77,7 +77,7 @@ muster_status fault_calls_make(muster_runtime *runtime, fault_calls *calls);
  * deadline that it could miss. `report` gets each one's status (the message is the thread's last
  * error), and whether its outputs are right. */
 typedef void (*fault_report)(const char *what, muster_status status, bool right);
-void fault_call(const fault_calls *calls, fault_report report);
+void fault_call(fault_calls *calls, fault_report report);
 void fault_call_after(const fault_calls *calls, fault_report report);
 
 #endif
