@@ -83,8 +83,8 @@ def judge(what, kind, place, victim, rows, said):
     him = f"process {victim} (host {HOST})"
     why = "has ended" if kind == "kill" else "has not ended call 4 (function 'train' (x 19x3 -> sum sum))"
     closed = "it is lost, and this runtime can only be closed"
-    # A survivor cannot finalise, and mpirun of Open MPI 4 ends the others when it exits, though perhaps not before they have closed.
-    ended = kind == "stop" and "exiting improperly" in said
+    # A survivor cannot finalise, and mpirun of Open MPI 4, or of MPICH, ends the others when it exits, though perhaps not before they have closed.
+    ended = kind == "stop" and ("exiting improperly" in said or "BAD TERMINATION" in said)
     survivors = [process for process in range(PROCESSES) if process != victim]
     closing = [process for process in survivors if any(row[1] == "close" and row[2] == "OK" for row in rows[process])]
     if not closing:
