@@ -1,17 +1,12 @@
 """An empty call takes the same instructions whether the program could be one of several processes or not: empty_call.py COUNT PROGRAM, where COUNT is
 bench/count/count.py and PROGRAM muster-bench-count. What a launcher has set changes nothing as long as the program does not join. Two cases, and
 five with --full."""
-import importlib.util
 import os
-import shutil
 import sys
 
-if not shutil.which("valgrind") or not shutil.which("callgrind_annotate"):
-    print("valgrind is not on this machine")
-    sys.exit(77)
-specification = importlib.util.spec_from_file_location("count", sys.argv[1])
-count = importlib.util.module_from_spec(specification)
-specification.loader.exec_module(count)
+import callgrind
+
+count = callgrind.load(sys.argv[1])
 LAUNCHERS = {
     "Open MPI": {"OMPI_COMM_WORLD_SIZE": "2", "OMPI_COMM_WORLD_RANK": "0", "OMPI_COMM_WORLD_LOCAL_SIZE": "2", "OMPI_COMM_WORLD_LOCAL_RANK": "0"},
     "MPICH": {"PMI_SIZE": "2", "PMI_RANK": "0", "MPI_LOCALNRANKS": "2", "MPI_LOCALRANKID": "0"},

@@ -171,7 +171,7 @@ static void pair_every_order(fleet_plan plan) {
 static void test_orders(void **state) {
     (void)state;
     const int32_t complete[] = {17, 12, 11}, most[] = {1000, 1000, 6000};
-    const int64_t states[] = {905, 2744, 19727}; /* of those that are complete */
+    const int64_t states[] = {905, 2744, 19727}; /* of the schedules whose orders have all been searched */
     for (int32_t size = 2; size <= 4; size++) {
         explore_states = explore_complete = explore_complete_states = 0;
         explore_most = most[size - 2];
