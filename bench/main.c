@@ -17,6 +17,7 @@ static const struct {
              {"gpu", bench_gpu_case},
              {"server", bench_server},
              {"operations", bench_operations},
+             {"loops", bench_loops},
              {"models", bench_models},
              {"networks", bench_networks},
              /* the last one is a part of `kernels`, in a process of its own */
@@ -24,20 +25,20 @@ static const struct {
              {"kernels-start", bench_kernels_start}};
 
 static int usage(const char *problem) {
-    fprintf(
-        stderr,
-        "muster-bench: %s\nusage: muster-bench dispatch|call|train|graph|collectives|nodes|gpu|server|operations|models|networks|kernels "
-        "[--json FILE] "
-        "[--rounds N] "
-        "[--quick] [--row TEXT]\n"
-        "--row: only the rows with TEXT in their name\n"
-        "operations: [--list]: print the names of the operations, measure nothing\n"
-        "collectives: [-b BYTES] [-e BYTES] [-f FACTOR] [-n CALLS] [-w CALLS] [--ranks 2,4] [--op all_reduce,...] [--no-peers]\n"
-        "             [--plot FILE.svg]\n"
-        "nodes: the same, with --ranks processes and [--mpi openmpi,mpich] [--schedules]; starts mpirun itself\n"
-        "-b, -e: sizes from, to (with K, M, G); -f: times; -n, -w: timed operations and those before them, of each round\n"
-        "MUSTER_BENCH_PYTHON: the Python interpreters to look for NumPy, JAX and PyTorch in, separated by colons\n",
-        problem);
+    fprintf(stderr,
+            "muster-bench: %s\nusage: muster-bench "
+            "dispatch|call|train|graph|collectives|nodes|gpu|server|operations|loops|models|networks|kernels "
+            "[--json FILE] "
+            "[--rounds N] "
+            "[--quick] [--row TEXT]\n"
+            "--row: only the rows with TEXT in their name\n"
+            "operations: [--list]: print the names of the operations, measure nothing\n"
+            "collectives: [-b BYTES] [-e BYTES] [-f FACTOR] [-n CALLS] [-w CALLS] [--ranks 2,4] [--op all_reduce,...] [--no-peers]\n"
+            "             [--plot FILE.svg]\n"
+            "nodes: the same, with --ranks processes and [--mpi openmpi,mpich] [--schedules]; starts mpirun itself\n"
+            "-b, -e: sizes from, to (with K, M, G); -f: times; -n, -w: timed operations and those before them, of each round\n"
+            "MUSTER_BENCH_PYTHON: the Python interpreters to look for NumPy, JAX and PyTorch in, separated by colons\n",
+            problem);
     return 2;
 }
 

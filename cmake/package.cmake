@@ -5,7 +5,7 @@ set(CPACK_PACKAGE_CONTACT "The Muster developers <muster@localhost>")
 set(CPACK_PACKAGE_DESCRIPTION_SUMMARY "${PROJECT_DESCRIPTION}")
 set(CPACK_PACKAGE_DESCRIPTION "A library for C, C++ and Python: a function is called once, and all CPUs and GPUs of the machine answer it,
 each for its rows; under MPI those of several machines. Shims for the MPIs beside which it was built are inside; muster-mpi-shim compiles
-one for another MPI.")
+one for another MPI, and muster-info says what is found on a machine.")
 set(CPACK_RESOURCE_FILE_LICENSE ${PROJECT_SOURCE_DIR}/LICENSE)
 set(CPACK_PACKAGING_INSTALL_PREFIX /usr)
 set(CPACK_STRIP_FILES ON)

@@ -1,14 +1,31 @@
 # The rules of every test: how long it may take, how it skips itself, and whether this build leaves it out.
 #
-# Suites that take long take turns: under a sanitizer those of 3 seconds and more, in other builds the variants (their names have an @) of 5 seconds and
-# more. A run has a third of them. The number of commits up to this one chooses the third, so that runs on three commits in a row run all of them, as one
-# run with MUSTER_TEST_FULL=1 does; without git the day chooses it. MUSTER_TEST_TURN=0, 1 or 2 in the environment chooses it instead, and
-# MUSTER_TEST_TURN=all runs them all.
+# Suites that compute long take turns: under a sanitizer those of 3 CPU seconds and more, in other builds the variants (their names have an @) of 5 CPU
+# seconds and more that are not in the quick set. A run has a third of them. The number of commits up to this one chooses the third, so that runs on three
+# commits in a row run all of them, as one run with MUSTER_TEST_FULL=1 does; without git the day chooses it. MUSTER_TEST_TURN=0, 1 or 2 in the environment
+# chooses it instead, and MUSTER_TEST_TURN=all runs them all.
 #
-#   tests/times.txt      the seconds that each suite takes on two quiet cores
+#   tests/times.txt      the CPU seconds that each suite takes, and the wall seconds of those that wait
+#   tests/quick.txt      the suites of the quick set, which script/test runs: they have the label quick
 #   tests/left_out.txt   the suites that builds with a sanitizer, or all builds, leave out, and why
+#   tests/needs.txt      what suites need besides a compiler and CMake, so that those that lack it skip themselves
 set(MUSTER_TEST_LISTS ${PROJECT_SOURCE_DIR}/tests)
-set_property(DIRECTORY ${PROJECT_SOURCE_DIR} APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${MUSTER_TEST_LISTS}/left_out.txt ${MUSTER_TEST_LISTS}/times.txt)
+foreach(list left_out times quick needs)
+  set_property(DIRECTORY ${PROJECT_SOURCE_DIR} APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${MUSTER_TEST_LISTS}/${list}.txt)
+endforeach()
+
+# The second words of a list's lines that begin with `kind`, which are patterns of suites, as one regular expression.
+function(muster_list_patterns list kind result)
+  set(patterns "^$")
+  file(STRINGS ${MUSTER_TEST_LISTS}/${list}.txt lines REGEX "^${kind} ")
+  foreach(line IN LISTS lines)
+    string(REGEX REPLACE "^[a-z0-9_]+ +([^ ]+).*$" "\\1" pattern "${line}")
+    string(REPLACE "." "[.]" pattern "${pattern}")
+    string(REPLACE "*" ".*" pattern "${pattern}")
+    string(APPEND patterns "|^${pattern}$")
+  endforeach()
+  set(${result} "${patterns}" PARENT_SCOPE)
+endfunction()
 
 set(MUSTER_TEST_FULL OFF)
 if("$ENV{MUSTER_TEST_FULL}")
@@ -25,13 +42,7 @@ if(NOT MUSTER_TEST_FULL)
   if(MUSTER_SANITIZE MATCHES "thread")
     set(kinds "(long|full|thread)")
   endif()
-  file(STRINGS ${MUSTER_TEST_LISTS}/left_out.txt lines REGEX "^${kinds} ")
-  foreach(line IN LISTS lines)
-    string(REGEX REPLACE "^[a-z]+ +([^ ]+) .*$" "\\1" pattern "${line}")
-    string(REPLACE "." "[.]" pattern "${pattern}")
-    string(REPLACE "*" ".*" pattern "${pattern}")
-    string(APPEND MUSTER_LEFT_OUT "|^${pattern}$")
-  endforeach()
+  muster_list_patterns(left_out "${kinds}" MUSTER_LEFT_OUT)
 endif()
 
 set(MUSTER_TURNS 3)
@@ -63,48 +74,110 @@ if(NOT MUSTER_TEST_FULL)
   endif()
 endif()
 
-# A suite may take 30 times its written time, and 10 minutes at least: a machine with a load of 20 makes it slow, and slow is not wrong.
-# Suites that take long in this build begin first, so that none of them runs alone at the end.
-set(MUSTER_TIMES_COLUMN 0)
+# "CPU" or "CPU/WALL" in the column of this build. A suite without a time has 0.
+set(MUSTER_TIMES_COLUMN 1)
 if(MUSTER_SANITIZE MATCHES "thread")
-  set(MUSTER_TIMES_COLUMN 2)
+  set(MUSTER_TIMES_COLUMN 3)
 elseif(MUSTER_SANITIZE)
-  set(MUSTER_TIMES_COLUMN 1)
+  set(MUSTER_TIMES_COLUMN 2)
 endif()
-function(muster_test_timeout variable own_variable name)
-  set(timeout 600)
-  string(REPLACE "." "[.]" pattern "${name}")
-  file(STRINGS ${MUSTER_TEST_LISTS}/times.txt line REGEX "^${pattern} ")
-  string(REGEX MATCHALL " [0-9]+" times "${line}")
-  string(REGEX MATCHALL " [0-9-]+" columns "${line}")
-  set(own 0)
-  if(columns)
-    list(GET columns -3 -2 -1 columns)
-    list(GET columns ${MUSTER_TIMES_COLUMN} own)
-    string(STRIP "${own}" own)
+file(STRINGS ${MUSTER_TEST_LISTS}/times.txt lines REGEX "^[^#]")
+foreach(line IN LISTS lines)
+  string(REGEX MATCHALL "[^ ]+" columns "${line}")
+  list(GET columns 0 name)
+  list(GET columns ${MUSTER_TIMES_COLUMN} time)
+  if(time MATCHES "^([0-9.]+)(/([0-9]+))?$")
+    set(cpu "${CMAKE_MATCH_1}")
+    set(wall "${CMAKE_MATCH_3}")
+    if(wall STREQUAL "")
+      string(REGEX REPLACE "[.].*" "" wall "${cpu}")
+    else()
+      set(MUSTER_WAITS_${name} ON)
+    endif()
+    set(MUSTER_CPU_${name} ${cpu})
+    set(MUSTER_WALL_${name} ${wall})
   endif()
-  if(own STREQUAL "-")
-    set(own 0)
+endforeach()
+file(STRINGS ${MUSTER_TEST_LISTS}/quick.txt MUSTER_QUICK REGEX "^[^#]")
+
+# What stands in front of every suite, and ends it when it hangs (tests/timed.c). It is here before anything is built, so that a suite can be built and
+# run alone, and no sanitizer is in it.
+set(MUSTER_TIMED ${PROJECT_BINARY_DIR}/muster-timed)
+if(MUSTER_BUILD_TESTS)
+  set(compiler ${CMAKE_C_COMPILER})
+  if(CMAKE_CROSSCOMPILING) # it runs here
+    set(compiler cc)
   endif()
-  foreach(seconds IN LISTS times)
-    math(EXPR scaled "30 * ${seconds}")
-    if(scaled GREATER timeout)
-      set(timeout ${scaled})
+  foreach(source timed.c support/base_pace.h)
+    set_property(DIRECTORY ${PROJECT_SOURCE_DIR} APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${MUSTER_TEST_LISTS}/${source})
+    if(${MUSTER_TEST_LISTS}/${source} IS_NEWER_THAN ${MUSTER_TIMED})
+      execute_process(COMMAND ${compiler} -D_GNU_SOURCE -std=c11 -O2 -Wall -Wextra -I ${MUSTER_TEST_LISTS}/support ${MUSTER_TEST_LISTS}/timed.c
+                        -o ${MUSTER_TIMED} -pthread RESULT_VARIABLE failed)
+      if(failed)
+        message(FATAL_ERROR "tests/timed.c does not compile")
+      endif()
     endif()
   endforeach()
-  if(MUSTER_TEST_FULL AND timeout LESS 3600)
-    set(timeout 3600)
+endif()
+
+if(MUSTER_BUILD_TESTS)
+  include(${PROJECT_SOURCE_DIR}/cmake/needs.cmake)
+endif()
+
+# muster_add_test(NAME name COMMAND program argument...): add_test behind tests/timed.c. It may take 10 times its time and what MUSTER_TEST_PATIENCE says,
+# longer on a busy machine; ctest's own limit is for what cannot happen.
+function(muster_add_test)
+  cmake_parse_arguments(PARSE_ARGV 0 arg "" "NAME;WORKING_DIRECTORY" "COMMAND") # with it, arguments may have semicolons
+  list(GET arg_COMMAND 0 program)
+  if(TARGET ${program})
+    string(REGEX REPLACE "^[^;]+" "$<TARGET_FILE:${program}>" arg_COMMAND "${arg_COMMAND}")
   endif()
-  set(${variable} ${timeout} PARENT_SCOPE)
-  set(${own_variable} ${own} PARENT_SCOPE)
+  foreach(need IN LISTS MUSTER_LACKS)
+    if(arg_NAME MATCHES "${MUSTER_NEEDS_${need}}" OR (need STREQUAL "python" AND program STREQUAL "MUSTER_PYTHON-NOTFOUND"))
+      set(arg_COMMAND sh -c "echo '${need}: ${MUSTER_LACKS_${need}}'$<SEMICOLON> exit 77")
+    endif()
+  endforeach()
+  # A program of another processor runs in the emulator of a cross build; scripts run as they are.
+  set(emulator "")
+  string(REGEX REPLACE "^([^;]+).*" "\\1" program "${arg_COMMAND}")
+  if(CMAKE_CROSSCOMPILING AND program MATCHES "^(${PROJECT_BINARY_DIR}|[$]<TARGET_FILE:)")
+    set(emulator ${CMAKE_CROSSCOMPILING_EMULATOR})
+  endif()
+  set(folder "")
+  if(arg_WORKING_DIRECTORY)
+    set(folder WORKING_DIRECTORY ${arg_WORKING_DIRECTORY})
+  endif()
+  set(wall 0)
+  if(DEFINED MUSTER_WALL_${arg_NAME})
+    set(wall ${MUSTER_WALL_${arg_NAME}})
+  endif()
+  if(MUSTER_TEST_FULL AND wall LESS 300)
+    set(wall 300)
+  endif()
+  add_test(NAME ${arg_NAME} COMMAND ${MUSTER_TIMED} ${arg_NAME} ${wall} ${emulator} ${arg_COMMAND} ${folder})
 endfunction()
 
+# Suites that compute long in this build begin first, so that none of them runs alone at the end. Those that wait longer than they compute have the label
+# waits: they run beside the others (script/test).
 function(muster_test_rules name)
-  muster_test_timeout(timeout own ${name})
-  set_tests_properties(${name} PROPERTIES TIMEOUT ${timeout} COST ${own} SKIP_RETURN_CODE 77)
+  set(own 0)
+  if(DEFINED MUSTER_CPU_${name})
+    set(own ${MUSTER_CPU_${name}})
+  endif()
+  set(cost ${own})
+  set(labels "")
+  if(MUSTER_WAITS_${name})
+    set(cost ${MUSTER_WALL_${name}})
+    list(APPEND labels waits)
+  endif()
+  if(name IN_LIST MUSTER_QUICK)
+    list(APPEND labels quick)
+  endif()
+  set_tests_properties(${name} PROPERTIES TIMEOUT 36000 COST ${cost} SKIP_RETURN_CODE 77 LABELS "${labels}")
   if(name MATCHES "${MUSTER_LEFT_OUT}")
     set_tests_properties(${name} PROPERTIES DISABLED TRUE)
-  elseif(NOT MUSTER_TURN STREQUAL "" AND name MATCHES "${MUSTER_TURN_NAMES}" AND own GREATER_EQUAL MUSTER_TURN_SECONDS)
+  elseif(NOT MUSTER_TURN STREQUAL "" AND name MATCHES "${MUSTER_TURN_NAMES}" AND own GREATER_EQUAL MUSTER_TURN_SECONDS
+         AND (MUSTER_SANITIZE OR NOT name IN_LIST MUSTER_QUICK))
     string(MD5 hash "${name}")
     string(SUBSTRING "${hash}" 0 7 hash)
     math(EXPR turn "0x${hash} % ${MUSTER_TURNS}")
@@ -114,3 +187,6 @@ function(muster_test_rules name)
     endif()
   endif()
 endfunction()
+
+# Another folder with the same suites, so that a second ctest has files of its own (script/test).
+file(WRITE ${PROJECT_BINARY_DIR}/beside/CTestTestfile.cmake "subdirs(\"${PROJECT_BINARY_DIR}\")\n")

@@ -156,6 +156,7 @@ static muster_status enter(muster_worker *worker, muster_communicator *communica
     mst_request r;
     MUSTER_TRY(check(&e, worker, communicator, apply, &offer, &r));
     if (r.output_count == 0) r.shards = 1; /* there is nothing to combine */
+    if (offer.phase != MST_APPLY_SUM) MUSTER_TRY(mst_worker_seal(worker, where));
     e.communicator->members[e.member].apply_tag = 0;
     muster_status status = mst_entrance_submit(&e, r);
     if (__builtin_expect(status != MUSTER_OK, 0) && apply->undefined) note_undefined(e.communicator, apply, &r, e.member);

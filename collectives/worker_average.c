@@ -45,8 +45,9 @@ static muster_status gather_weights(muster_worker *worker, muster_communicator *
     const int64_t one = 1, size = mst_communicator_total(communicator);
     const muster_tensor mine = muster_tensor_make(MUSTER_F64, &weight, 1, &one), weights = muster_tensor_make(MUSTER_F64, all, 1, &size);
     if (mst_device_is_host(worker->device)) return muster_worker_all_gather(worker, communicator, mine, weights);
-    const muster_tensor from = muster_worker_scratch(worker, MUSTER_F64, 1, &one), to = muster_worker_scratch(worker, MUSTER_F64, 1, &size);
-    if (!from.dtype || !to.dtype) return worker->scratch_status;
+    muster_tensor from, to;
+    MUSTER_TRY(muster_worker_scratch(worker, MUSTER_F64, 1, &one, &from));
+    MUSTER_TRY(muster_worker_scratch(worker, MUSTER_F64, 1, &size, &to));
     MUSTER_TRY(muster_worker_write(worker, mine, from));
     MUSTER_TRY(muster_worker_all_gather(worker, communicator, from, to));
     return muster_worker_read(worker, to, weights);
@@ -60,8 +61,8 @@ static muster_status sum_weights(muster_worker *worker, muster_communicator *com
     const int64_t one = 1;
     const muster_tensor mine = muster_tensor_make(MUSTER_F64, &weight, 1, &one), sum = muster_tensor_make(MUSTER_F64, total, 1, &one);
     if (mst_device_is_host(worker->device)) return muster_worker_all_reduce(worker, communicator, MUSTER_SUM, mine, sum);
-    const muster_tensor there = muster_worker_scratch(worker, MUSTER_F64, 1, &one);
-    if (!there.dtype) return worker->scratch_status;
+    muster_tensor there;
+    MUSTER_TRY(muster_worker_scratch(worker, MUSTER_F64, 1, &one, &there));
     MUSTER_TRY(muster_worker_write(worker, mine, there));
     MUSTER_TRY(muster_worker_all_reduce(worker, communicator, MUSTER_SUM, there, there));
     return muster_worker_read(worker, there, sum);
@@ -85,8 +86,7 @@ static muster_status sum_products(muster_worker *worker, muster_communicator *co
     const int64_t count = muster_tensor_count(input);
     muster_tensor products = muster_tensor_make(compute, muster_tensor_address(output), 1, &count);
     products.device = worker->rank;
-    if (compute != input.dtype) products = muster_worker_scratch(worker, compute, 1, &count);
-    if (!products.dtype) return worker->scratch_status;
+    if (compute != input.dtype) MUSTER_TRY(muster_worker_scratch(worker, compute, 1, &count, &products));
     MUSTER_TRY(mst_worker_weigh(worker, input.dtype, products.data, muster_tensor_address(input), count, scale));
     MUSTER_TRY(add_products(worker, communicator, process_weights, products));
     if (compute == input.dtype || count == 0) return MUSTER_OK;

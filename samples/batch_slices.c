@@ -10,7 +10,11 @@ static muster_status weighted(muster_worker *w, const muster_tensor *in, muster_
     muster_variable *v = user;
     MUSTER_TRY(muster_dot(w, in[0], in[1], out[0]));
     MUSTER_TRY(muster_reduce(w, MUSTER_MAX, in[0], -1, out[1]));
-    return muster_binary_op(w, MUSTER_MUL, muster_worker_variable(w, v), out[0], muster_worker_update(w, v));
+    muster_tensor value;
+    MUSTER_TRY(muster_worker_variable(w, v, &value));
+    muster_tensor new_value;
+    MUSTER_TRY(muster_worker_update(w, v, &new_value));
+    return muster_binary_op(w, MUSTER_MUL, value, out[0], new_value);
 }
 
 typedef struct setting {

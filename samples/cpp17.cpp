@@ -30,7 +30,8 @@ runtime_pointer open_runtime() {
 // The sum of |x - c| over the worker's rows, and all distances; `user` holds c. noexcept: no exception may pass through the C library.
 muster_status distances(muster_worker *w, const muster_tensor *in, muster_tensor *out, void *user) noexcept {
     const auto &centre = *static_cast<const std::vector<double> *>(user);
-    muster_tensor shift = muster_worker_scratch(w, MUSTER_F64, 0, nullptr);
+    muster_tensor shift;
+    MUSTER_TRY(muster_worker_scratch(w, MUSTER_F64, 0, nullptr, &shift));
     MUSTER_TRY(muster_fill(w, centre.front(), shift));
     MUSTER_TRY(muster_binary_op(w, MUSTER_SUB, in[0], shift, out[1]));
     MUSTER_TRY(muster_unary_op(w, MUSTER_ABS, out[1], out[1]));

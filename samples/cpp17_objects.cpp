@@ -19,7 +19,8 @@ void run() {
 
     // The sum of |x - centre| over the worker's rows, and all distances.
     muster::function distances(runtime, "distances", [centre](muster_worker *w, const muster_tensor *in, muster_tensor *out) {
-        const muster_tensor shift = muster_worker_scratch(w, MUSTER_F64, 0, nullptr);
+        muster_tensor shift;
+        check(muster_worker_scratch(w, MUSTER_F64, 0, nullptr, &shift));
         check(muster_fill(w, centre, shift));
         check(muster_binary_op(w, MUSTER_SUB, in[0], shift, out[1]));
         check(muster_unary_op(w, MUSTER_ABS, out[1], out[1]));

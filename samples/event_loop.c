@@ -16,7 +16,8 @@ typedef struct job {
 
 static muster_status mean_of_squares(muster_worker *w, const muster_tensor *in, muster_tensor *out, void *user) {
     (void)user;
-    muster_tensor squares = muster_worker_scratch(w, MUSTER_F32, 1, in[0].shape);
+    muster_tensor squares;
+    MUSTER_TRY(muster_worker_scratch(w, MUSTER_F32, 1, in[0].shape, &squares));
     MUSTER_TRY(muster_unary_op(w, MUSTER_SQUARE, in[0], squares));
     return muster_mean(w, squares, out[0]);
 }

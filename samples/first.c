@@ -5,7 +5,8 @@
 
 static muster_status mean_dot(muster_worker *w, const muster_tensor *in, muster_tensor *out, void *user) {
     (void)user; /* in[0]: this worker's rows of x (n, k).  in[1]: all of y (k).  out[0]: one number */
-    muster_tensor z = muster_worker_scratch(w, MUSTER_F32, 1, in[0].shape);
+    muster_tensor z;
+    MUSTER_TRY(muster_worker_scratch(w, MUSTER_F32, 1, in[0].shape, &z));
     MUSTER_TRY(muster_gemv(w, 1, in[0], in[1], 0, z));
     return muster_mean(w, z, out[0]);
 }

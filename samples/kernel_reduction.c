@@ -21,7 +21,8 @@ static const char text[] =
 
 static muster_status sum(muster_worker *w, const muster_tensor *in, muster_tensor *out, void *user) {
     const int64_t groups = GROUPS;
-    muster_tensor sums = muster_worker_scratch(w, MUSTER_F32, 1, &groups);
+    muster_tensor sums;
+    MUSTER_TRY(muster_worker_scratch(w, MUSTER_F32, 1, &groups, &sums));
     const muster_argument arguments[] = {muster_argument_buffer(in[0]), muster_argument_size((uint64_t)in[0].shape[0]),
                                          muster_argument_buffer(sums)};
     const muster_grid grid = {.dims = 1, .groups = {GROUPS}, .threads = {THREADS}, .local_bytes = THREADS * sizeof(float)};

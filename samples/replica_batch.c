@@ -8,7 +8,8 @@ enum { ROWS = 200, HALF = ROWS / 2 };
  * is the worker's weight in the average over the workers. */
 static muster_status own_rows(muster_worker *w, const muster_tensor *in, muster_tensor *out, void *user) {
     (void)in;
-    muster_tensor x = muster_worker_variable(w, user);
+    muster_tensor x;
+    MUSTER_TRY(muster_worker_variable(w, user, &x));
     MUSTER_TRY(muster_sum(w, x, out[0]));
     return muster_mean(w, x, out[1]);
 }

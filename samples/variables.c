@@ -10,9 +10,14 @@
 static muster_status weigh(muster_worker *w, const muster_tensor *in, muster_tensor *out, void *user) {
     (void)out;
     muster_variable *s = user;
-    muster_tensor product = muster_worker_scratch(w, MUSTER_F32, 2, in[0].shape);
-    MUSTER_TRY(muster_binary_op(w, MUSTER_MUL, in[0], muster_worker_variable(w, s), product));
-    return muster_reduce(w, MUSTER_SUM, product, 0, muster_worker_update(w, s));
+    muster_tensor product;
+    MUSTER_TRY(muster_worker_scratch(w, MUSTER_F32, 2, in[0].shape, &product));
+    muster_tensor value;
+    MUSTER_TRY(muster_worker_variable(w, s, &value));
+    MUSTER_TRY(muster_binary_op(w, MUSTER_MUL, in[0], value, product));
+    muster_tensor new_value;
+    MUSTER_TRY(muster_worker_update(w, s, &new_value));
+    return muster_reduce(w, MUSTER_SUM, product, 0, new_value);
 }
 
 static void expect_replicas(muster_variable *s, const char *title, float master, float other) {

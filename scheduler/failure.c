@@ -24,21 +24,30 @@ static bool outranks(muster_status code, uint64_t word, uint64_t epoch) {
     return mst_failure_code(word) == MUSTER_ABORTED && code != MUSTER_ABORTED;
 }
 
-void mst_pool_abort(muster_worker *worker, muster_status code) {
+void mst_run_abort(muster_worker *worker, muster_status code, const char *message) {
     mst_pool *pool = worker->pool;
     if (code <= MUSTER_OK || code > 255) code = MUSTER_USER; /* a code that is none of ours would not fit the word */
     uint64_t word = atomic_load(&pool->failure);
     if (!outranks(code, word, worker->epoch)) return;
     /* Stored before the word, so that a thread that has read the word may read the message. Nobody
      * reads this rank's message while another rank is first. */
-    mst_error_save(pool->states[worker->rank].message);
+    if (message)
+        snprintf(pool->states[worker->rank].message, MST_MESSAGE_SIZE, "%s", message);
+    else
+        mst_error_save(pool->states[worker->rank].message);
     do {
         if (!outranks(code, word, worker->epoch)) return;
     } while (!atomic_compare_exchange_weak(&pool->failure, &word, failure_word(worker->epoch, worker->rank, code)));
     mst_pool_notify_all(pool);
 }
 
-bool mst_pool_aborted(const muster_worker *worker) { return mst_run_aborted(worker->pool, worker->epoch); }
+void mst_pool_abort(muster_worker *worker, muster_status code) { mst_run_abort(worker, code, NULL); }
+
+bool mst_pool_aborted(const muster_worker *worker) { return mst_run_aborted(worker->pool, worker->epoch) || mst_worker_ends(worker); }
+
+muster_status mst_pool_aborted_status(const muster_worker *worker) {
+    return mst_failure_code(atomic_load(&worker->pool->failure)) == MUSTER_CANCELLED ? MUSTER_CANCELLED : MUSTER_ABORTED;
+}
 
 int32_t mst_pool_failed_rank(const mst_pool *pool) { return pool->options.first + mst_failure_rank(atomic_load(&pool->failure)); }
 
@@ -48,7 +57,7 @@ muster_status mst_failure_outcome(mst_pool *pool, uint64_t epoch, int32_t size) 
     int32_t rank = mst_failure_rank(word);
     muster_status code = mst_failure_code(word);
     const char *message = pool->states[rank].message;
-    if (size == 1) return mst_error_restore(code, message);
+    if (size == 1 || code == MUSTER_CANCELLED) return mst_error_restore(code, message); /* no rank has failed */
     char place[32];
     snprintf(place, sizeof place, "(rank %" PRId32 ")", pool->options.first + rank);
     if (strstr(message, place)) return mst_error_restore(code, message); /* it names the rank already */

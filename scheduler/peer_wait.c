@@ -1,5 +1,6 @@
 /* One wait of one worker for a word of another. It ends with the word, with the abort of the run,
  * with the peer's return from its task, or with a deadline; the waiter itself checks all four. */
+#include "locale_impl.h"
 #include "peer_wait_private.h"
 
 #include <inttypes.h>
@@ -38,12 +39,13 @@ static bool peer_reads(const mst_peer_wait *m) { return m->reading && atomic_loa
 static bool must_stop(void *context) {
     const mst_peer_wait *m = context;
     if (peer_returned(m)) return true;
-    return mst_run_aborted(m->worker->pool, m->worker->epoch) && !peer_reads(m);
+    return mst_pool_aborted(m->worker) && !peer_reads(m);
 }
 
 muster_status mst_peer_wait_aborted(muster_worker *worker, const mst_team *team, const char *what) {
     uint64_t word = atomic_load(&worker->pool->failure);
     char own_name[MST_RANK_TEXT], failed[MST_RANK_TEXT];
+    if (mst_failure_code(word) == MUSTER_CANCELLED) return mst_cancel_refuse(what);
     return mst_error(MUSTER_ABORTED, "%s: %s gave up because %s failed with %s", what, mst_team_rank_text(team, worker->rank, own_name),
                      mst_team_rank_text(team, mst_failure_rank(word), failed), muster_status_name(mst_failure_code(word)));
 }
@@ -52,10 +54,11 @@ static const char *own_text(const mst_peer_wait *m, char text[MST_RANK_TEXT]) { 
 static const char *peer_text(const mst_peer_wait *m, char text[MST_RANK_TEXT]) { return mst_team_rank_text(m->team, m->peer, text); }
 
 /* Inside of a sentence a public function is named without its prefix. */
-static const char *short_name(const mst_peer_wait *m) {
+static const char *short_text(const char *what) {
     static const char prefix[] = "muster_worker_";
-    return strncmp(m->what, prefix, sizeof prefix - 1) == 0 ? m->what + sizeof prefix - 1 : m->what;
+    return strncmp(what, prefix, sizeof prefix - 1) == 0 ? what + sizeof prefix - 1 : what;
 }
+static const char *short_name(const mst_peer_wait *m) { return short_text(m->what); }
 
 static const char *tag_text(const mst_peer_wait *m, char text[32]) {
     text[0] = 0;
@@ -128,8 +131,9 @@ static bool peer_waits_for_others(const mst_peer_wait *m) {
 static void warn(const mst_peer_wait *m, int64_t waited_ns) {
     const mst_pool *pool = m->worker->pool;
     char line[240], own_name[MST_RANK_TEXT], peer[MST_RANK_TEXT];
-    snprintf(line, sizeof(line), "muster: %s has waited %.3g s in %.60s #%" PRIu64 " for %s; the workers did last:", own_text(m, own_name),
-             (double)waited_ns * 1e-9, short_name(m), m->worker->sequence, peer_text(m, peer));
+    mst_snprintf(line, sizeof(line),
+                 "muster: %s has waited %.3g s in %.60s #%" PRIu64 " for %s; the workers did last:", own_text(m, own_name),
+                 (double)waited_ns * 1e-9, short_name(m), m->worker->sequence, peer_text(m, peer));
     mst_report_workers(pool, line);
 }
 
@@ -141,7 +145,7 @@ static muster_status give_up(mst_peer_wait *m, int64_t waited_ns) {
     mst_error(MUSTER_TIMEOUT, "%s: %s waited %.3g s for %s, which made no progress; %s did last: %s; %s waits for %s%s #%" PRIu64, m->what,
               own_name, (double)waited_ns * 1e-9, peer, peer, last, own_name, short_name(m), tag_text(m, tag), m->worker->sequence);
     mst_pool_abort(m->worker, MUSTER_TIMEOUT);
-    m->timed_out = true;
+    m->gave_up = MUSTER_TIMEOUT;
     return MUSTER_TIMEOUT;
 }
 
@@ -167,10 +171,11 @@ static muster_status end_of_slices(mst_peer_wait *m, mst_wait *wait) {
     for (;;) {
         /* After giving up only the peer's reading section is left to wait for, and that has no
          * deadline: it is library code. */
-        wait->timeout_ns = m->timed_out ? -1 : slice_ns(warn_left, fail_after_ns);
+        wait->timeout_ns = m->gave_up ? -1 : slice_ns(warn_left, fail_after_ns);
         mst_wait_result result = mst_eventcount_wait(eventcount, m->word, m->target, wait);
-        if (result == MST_REACHED) return m->timed_out ? MUSTER_TIMEOUT : MUSTER_OK;
-        if (result == MST_STOPPED) return m->timed_out ? MUSTER_TIMEOUT : stop_reason(m);
+        if (result == MST_REACHED) return m->gave_up;
+        if (result == MST_STOPPED) return m->gave_up ? m->gave_up : stop_reason(m);
+        if (m->gave_up) continue;
         int64_t now = mst_now_ns();
         look_at_progress(m, &seen, now);
         if (peer_waits_for_others(m)) seen.at_ns = warn_begin = now;
@@ -186,14 +191,40 @@ static muster_status end_of_slices(mst_peer_wait *m, mst_wait *wait) {
     }
 }
 
+/* ---- workers that wait for each other ---- */
+
+static void report_cycle(const mst_peer_wait *m, const mst_peer_cycle *found) {
+    static const char grouped[] = "; between muster_worker_group_begin and _end a send does not wait for its receive";
+    char tag[32], own_name[MST_RANK_TEXT], peer[MST_RANK_TEXT], others[MST_MESSAGE_SIZE / 2] = "";
+    own_text(m, own_name);
+    size_t at = 0;
+    for (int32_t i = 0; i < found->count && at < sizeof others; i++) {
+        const bool last = i + 1 == found->count;
+        const char *next = last ? own_name : mst_team_rank_text(m->team, found->ranks[i + 1], peer);
+        at += (size_t)snprintf(others + at, sizeof others - at, ", which waits in %.40s for %s", short_text(found->what[i]), next);
+    }
+    mst_error(MUSTER_INVALID_ARGUMENT, "%s: %s waits in %s%s for %s%s: %s can go on%s", m->what, own_name, short_name(m), tag_text(m, tag),
+              peer_text(m, peer), others, found->count > 1 ? "none" : "neither", strcmp(short_name(m), "send") == 0 ? grouped : "");
+}
+
+/* Apart from the wait, which may be long: the lists lie on the stack. */
+static __attribute__((noinline)) muster_status refuse_cycle(mst_peer_wait *m) {
+    mst_peer_cycle found;
+    if (!mst_peer_cycle_find(m, &found)) return MUSTER_OK;
+    report_cycle(m, &found);
+    mst_pool_abort(m->worker, MUSTER_INVALID_ARGUMENT);
+    m->gave_up = MUSTER_INVALID_ARGUMENT;
+    return MUSTER_INVALID_ARGUMENT;
+}
+
 /* The last rendezvous of a run has no deadline: who waits there blames nobody. */
 static muster_status sleep_for_peer(mst_peer_wait *m, mst_wait *wait) {
-    const mst_pool *pool = m->worker->pool;
-    _Atomic int32_t *waits_for = &pool->states[m->worker->rank].waits_for;
-    const bool blames = (pool->warn_after_ns >= 0 || pool->fail_after_ns >= 0) && !in_last_rendezvous(m);
-    if (blames) atomic_store(waits_for, m->peer + 1);
-    const muster_status status = end_of_slices(m, wait);
-    if (blames) atomic_store(waits_for, 0);
+    mst_worker_state *state = &m->worker->pool->states[m->worker->rank];
+    if (in_last_rendezvous(m)) return end_of_slices(m, wait);
+    mst_peer_wait_publish(state, m);
+    muster_status status = refuse_cycle(m);
+    if (status == MUSTER_OK || m->reading) status = end_of_slices(m, wait);
+    mst_peer_wait_conceal(state);
     return status;
 }
 

@@ -1,5 +1,7 @@
 /* One worker per device, one task at a time. The caller's thread serves rank 0, unless rank 0 has a
  * thread of its own; the others wait for the epoch of the next run. */
+#include "floating_private.h"
+#include "locale_impl.h"
 #include "pool_state_private.h"
 
 #include <inttypes.h>
@@ -11,11 +13,15 @@
 static _Atomic uint64_t fork_generation;
 static pthread_once_t fork_once = PTHREAD_ONCE_INIT;
 
-/* initial-exec: one instruction instead of a call; the eight bytes fit what the loader keeps free
- * for libraries opened late. */
-static _Thread_local muster_worker *current_worker __attribute__((tls_model("initial-exec")));
+/* What this thread does. `entered`: the pool that it has entered, waits for, or is about to enter;
+ * a signal handler that it runs meanwhile cannot wait for that pool. initial-exec: one instruction
+ * instead of a call; the bytes fit what the loader keeps free for libraries opened late. */
+static _Thread_local struct {
+    muster_worker *worker;
+    const mst_pool *entered;
+} thread __attribute__((tls_model("initial-exec")));
 
-muster_worker *mst_current_worker(void) { return current_worker; }
+muster_worker *mst_current_worker(void) { return thread.worker; }
 
 static void count_fork(void) { atomic_fetch_add(&fork_generation, 1); }
 static void watch_forks(void) { pthread_atfork(NULL, NULL, count_fork); }
@@ -74,12 +80,12 @@ static inline void begin_task(muster_worker *worker, uint64_t epoch) {
     worker->epoch = epoch;
     worker->sequence = 0;
     worker->scratch_status = MUSTER_OK;
-    current_worker = worker;
+    thread.worker = worker;
 }
 
 static inline void end_task(muster_worker *worker) {
     if (worker->scratch_count > 0) mst_worker_scratch_reset(worker);
-    current_worker = NULL;
+    thread.worker = NULL;
 }
 
 static inline void run_on_host(mst_worker_state *state, mst_task task, void *argument) {
@@ -131,6 +137,7 @@ void *mst_pool_worker_main(void *context) {
         if (!pool->task) return NULL;
         uint64_t target = pool->done_target; /* read before the run ends: the next one overwrites it */
         int32_t caller_cpu = pool->caller_cpu;
+        mst_floating_set(pool->floating);
         run_task(state, state->seen, pool->task, pool->argument);
         uint64_t back = atomic_fetch_add(&pool->done.value, 1) + 1;
         /* After `done`, which the caller waits for: the next run may have begun by now, and an
@@ -164,8 +171,8 @@ static void wait_end(mst_pool *pool, bool cold) {
                      .timeout_ns = pool->warn_after_ns};
     if (mst_counter_wait(&pool->done, pool->done_target, &wait) == MST_REACHED) return;
     char line[160];
-    snprintf(line, sizeof(line),
-             "muster: a call has waited %.3g s for its workers to return; they did last:", (double)pool->warn_after_ns * 1e-9);
+    mst_snprintf(line, sizeof(line),
+                 "muster: a call has waited %.3g s for its workers to return; they did last:", (double)pool->warn_after_ns * 1e-9);
     mst_report_workers(pool, line);
     /* Their tasks hold views of the caller's memory: this wait has no deadline. */
     wait = (mst_wait){.timeout_ns = -1};
@@ -206,6 +213,7 @@ static bool hand_out(mst_pool *pool, uint64_t epoch, mst_task task, void *argume
     bool cold = false;
     pool->task = task;
     pool->argument = argument;
+    pool->floating = mst_floating_get();
     pool->caller_cpu = pool->options.spin_ns > 0 ? sched_getcpu() : -1;
     pool->done_target += (uint64_t)(others + pool->dedicated_rank0);
     if (others > 0) {
@@ -224,6 +232,7 @@ static inline muster_status end_run(mst_pool *pool, uint64_t epoch, int32_t size
     if (pool->fail_after_ns != pool->options.fail_after_ns) pool->fail_after_ns = pool->options.fail_after_ns;
     if (pool->watches) mst_devices_clear_in_flight(pool);
     if (__builtin_expect(atomic_load_explicit(&pool->refused, memory_order_relaxed), 0)) mst_device_reserve_refused(pool);
+    if (__builtin_expect(mst_pool_is_cancelled(pool), 0)) return mst_cancel_outcome(pool, epoch, mst_failure_outcome(pool, epoch, size));
     return mst_failure_outcome(pool, epoch, size);
 }
 
@@ -243,10 +252,11 @@ static __attribute__((noinline)) muster_status run_together(mst_pool *pool, mst_
 }
 
 /* A call on one host device takes a few hundred instructions in all, so those of the other kinds of
- * pools are left out. No other worker asks for the thread of this one. */
-muster_status mst_pool_run(mst_pool *pool, mst_task task, void *argument) {
-    if (!pool->alone || __builtin_expect(atomic_load_explicit(&pool->lost, memory_order_relaxed) > 0, 0))
-        return run_together(pool, task, argument);
+ * pools are left out, and a pool whose device is lost is not `alone` any more. No other worker asks
+ * for the thread of this one. */
+muster_status mst_pool_call(mst_pool *pool, mst_task task, void *argument) {
+    if (__builtin_expect(mst_pool_is_cancelled(pool), 0) && !pool->uncancellable) return mst_cancel_before();
+    if (!pool->alone) return run_together(pool, task, argument);
     mst_worker_state *state = &pool->states[0];
     const uint64_t epoch = next_epoch(pool);
     begin_task(&state->worker, epoch);
@@ -255,7 +265,8 @@ muster_status mst_pool_run(mst_pool *pool, mst_task task, void *argument) {
     return end_run(pool, epoch, 1);
 }
 
-muster_status mst_pool_run_single(mst_pool *pool, mst_task task, void *argument) {
+muster_status mst_pool_call_single(mst_pool *pool, mst_task task, void *argument) {
+    if (__builtin_expect(mst_pool_is_cancelled(pool), 0) && !pool->uncancellable) return mst_cancel_before();
     if (__builtin_expect(atomic_load_explicit(&pool->lost, memory_order_relaxed) > 0, 0)) MUSTER_TRY(mst_device_refusal(pool, true));
     uint64_t epoch = next_epoch(pool);
     mst_worker_state *state = &pool->states[0];
@@ -272,29 +283,85 @@ muster_status mst_pool_run_single(mst_pool *pool, mst_task task, void *argument)
     return end_run(pool, epoch, 1);
 }
 
+muster_status mst_pool_run(mst_pool *pool, mst_task task, void *argument) {
+    pool->uncancellable = true;
+    const muster_status status = mst_pool_call(pool, task, argument);
+    pool->uncancellable = false;
+    return status;
+}
+
+muster_status mst_pool_run_single(mst_pool *pool, mst_task task, void *argument) {
+    pool->uncancellable = true;
+    const muster_status status = mst_pool_call_single(pool, task, argument);
+    pool->uncancellable = false;
+    return status;
+}
+
 /* ---- one call at a time ---- */
 
 muster_status mst_pool_ready(const mst_pool *pool, const char *where) {
     if (__builtin_expect(!pool, 0))
         return mst_error(MUSTER_BAD_STATE,
                          "%s: expected an open runtime and an object of it, received one that has been closed or destroyed", where);
-    if (current_worker)
+    if (thread.worker)
         return mst_error(MUSTER_BAD_STATE, "%s: called inside a running function (rank %" PRId32 "); calls do not nest", where,
-                         mst_worker_public_rank(current_worker));
+                         mst_worker_public_rank(thread.worker));
     if (forked(pool))
         return mst_error(MUSTER_BAD_STATE, "%s: the runtime was opened before fork and has no threads in this process", where);
     return MUSTER_OK;
 }
 
-static __attribute__((noinline)) muster_status enter_slowly(mst_pool *pool, const char *where, int64_t timeout_ns) {
-    MUSTER_TRY(mst_pool_ready(pool, where));
-    if (mst_ticket_lock_acquire(&pool->tickets, timeout_ns)) return MUSTER_OK;
+/* A handler that interrupts a call of its thread would wait for what goes on only after it. */
+static muster_status check_handler(const mst_pool *pool, const mst_pool *before, const char *where) {
+    if (!MST_HANDLERS || before != pool) return MUSTER_OK;
+    return mst_error(MUSTER_BAD_STATE,
+                     "%s: called by a signal handler or another callback inside a call of the same thread, for which it would wait", where);
+}
+
+static muster_status enter_queue(mst_pool *pool, const char *where, int64_t timeout_ns, mst_cancel_effect effect) {
+    const mst_ticket_result result = mst_ticket_lock_acquire(&pool->tickets, timeout_ns, effect);
+    if (result == MST_TICKET_TAKEN) return MUSTER_OK;
+    if (result == MST_TICKET_ENDED) return mst_cancel_refuse(where);
     return mst_error(MUSTER_TIMEOUT, "%s: waited %.3g s for calls of other threads to end", where, (double)timeout_ns * 1e-9);
 }
 
-muster_status mst_pool_enter(mst_pool *pool, const char *where, int64_t timeout_ns) {
-    if (__builtin_expect(pool && !current_worker && !forked(pool) && mst_ticket_lock_try(&pool->tickets), 1)) return MUSTER_OK;
-    return enter_slowly(pool, where, timeout_ns);
+/* before: what this thread had entered. A call that is refused inside another one leaves that note
+ * as it was. */
+static __attribute__((noinline)) muster_status enter_slowly(mst_pool *pool, const mst_pool *before, const char *where, int64_t timeout_ns,
+                                                            bool uncancellable) {
+    muster_status status = mst_pool_ready(pool, where);
+    if (status == MUSTER_OK) status = check_handler(pool, before, where);
+    if (status == MUSTER_OK) {
+        thread.entered = pool;
+        status = enter_queue(pool, where, timeout_ns, uncancellable ? MST_CANCEL_IGNORED : mst_pool_cancel_effect(pool));
+        if (status == MUSTER_OK) return MUSTER_OK;
+    }
+    thread.entered = before;
+    return status;
 }
 
-void mst_pool_leave(mst_pool *pool) { mst_ticket_lock_release(&pool->tickets); }
+muster_status mst_pool_enter(mst_pool *pool, const char *where, int64_t timeout_ns) {
+    const mst_pool *before = thread.entered;
+    if (__builtin_expect(pool && !thread.worker && !forked(pool), 1)) {
+        thread.entered = pool;
+        if (__builtin_expect(mst_ticket_lock_try(&pool->tickets), 1)) return MUSTER_OK;
+    }
+    return enter_slowly(pool, before, where, timeout_ns, false);
+}
+
+muster_status mst_pool_enter_to_end(mst_pool *pool, const char *where) { return enter_slowly(pool, thread.entered, where, 0, true); }
+
+/* A handler that runs between the two steps may enter and leave the pool itself. */
+void mst_pool_leave(mst_pool *pool) {
+    mst_ticket_lock_leave(&pool->tickets);
+    thread.entered = NULL;
+}
+
+muster_status mst_pool_begin_submit(const mst_pool *pool, const char *where) {
+    MUSTER_TRY(mst_pool_ready(pool, where));
+    MUSTER_TRY(check_handler(pool, thread.entered, where));
+    thread.entered = pool;
+    return MUSTER_OK;
+}
+
+void mst_pool_end_submit(void) { thread.entered = NULL; }

@@ -2,6 +2,7 @@
  * around every run the device is the thread's, at its end it has done everything, and no wait for
  * it lasts for ever. The device itself asks while it waits (mst_device.interrupt), on the thread
  * that waits. */
+#include "locale_impl.h"
 #include "pool_state_private.h"
 
 #include <inttypes.h>
@@ -24,6 +25,7 @@ static const char *last_issued(const mst_worker_state *state, char text[160]) {
 
 static muster_status report_aborted(mst_worker_state *state) {
     const uint64_t word = atomic_load(&state->worker.pool->failure);
+    if (mst_failure_code(word) == MUSTER_CANCELLED) return mst_cancel_refuse(state->worker.device->name);
     return mst_error(MUSTER_ABORTED, "rank %" PRId32 " gave up waiting for its device %s because rank %" PRId32 " failed with %s",
                      public_rank(state), state->worker.device->name, state->worker.pool->options.first + mst_failure_rank(word),
                      muster_status_name(mst_failure_code(word)));
@@ -39,9 +41,9 @@ static muster_status late(mst_worker_state *state, int64_t waited_ns) {
 
 static void warn(mst_worker_state *state, int64_t waited_ns) {
     char line[200];
-    snprintf(line, sizeof(line),
-             "muster: rank %" PRId32 " has waited %.3g s for its device %.60s; the workers did last:", public_rank(state),
-             seconds(waited_ns), state->worker.device->name);
+    mst_snprintf(line, sizeof(line),
+                 "muster: rank %" PRId32 " has waited %.3g s for its device %.60s; the workers did last:", public_rank(state),
+                 seconds(waited_ns), state->worker.device->name);
     mst_report_workers(state->worker.pool, line);
     state->device_wait.warned = true;
 }
@@ -149,6 +151,7 @@ static void drain(mst_worker_state *state) {
         device->lost = true;
         if (device->table->hardware) device->table->hardware->give_up(device, muster_last_error());
         atomic_fetch_add(&state->worker.pool->lost, 1);
+        if (state->worker.pool->alone) state->worker.pool->alone = false; /* on the thread that makes the run */
     }
 }
 

@@ -58,10 +58,21 @@ muster_status mst_pool_ready(const mst_pool *pool, const char *where);
 /* Gives the pool to this thread. Threads get it in the order in which they ask, and wait at most
  * timeout_ns (0 or less: for ever). `where` names the public function in messages. Errors:
  * BAD_STATE (inside a task of any pool, or after fork; pool NULL: the runtime has been closed),
- * TIMEOUT. */
+ * TIMEOUT, CANCELLED (not where other processes make the same calls). */
 muster_status mst_pool_enter(mst_pool *pool, const char *where, int64_t timeout_ns);
+/* The same for what ends an object: mst_pool_cancel does not end this wait, nor does a time. */
+muster_status mst_pool_enter_to_end(mst_pool *pool, const char *where);
 /* Gives the pool to the next thread. */
 void mst_pool_leave(mst_pool *pool);
+
+/* Ends the calls whose place in the order was given before. Where other processes make the same
+ * calls, those that wait keep their places, and are told to end when they have the pool. Threads:
+ * any, also in a signal handler. */
+void mst_pool_cancel(mst_pool *pool);
+/* Is the call of the thread that has entered the pool told to end? The context of a round. */
+bool mst_pool_must_end(const void *pool);
+/* Has a worker sealed the last run, which has ended? */
+bool mst_pool_is_sealed(const mst_pool *pool);
 
 /* Runs the task on every worker. The calling thread has entered the pool. Returns when the task has
  * returned on every worker, whatever the outcome. The first failure decides the status and the
@@ -70,13 +81,17 @@ void mst_pool_leave(mst_pool *pool);
 muster_status mst_pool_run(mst_pool *pool, mst_task task, void *argument);
 /* The same on rank 0 alone, whose worker->size is 1 meanwhile. */
 muster_status mst_pool_run_single(mst_pool *pool, mst_task task, void *argument);
+/* The same for calls, which mst_pool_cancel ends: CANCELLED, unless a worker has sealed the run. */
+muster_status mst_pool_call(mst_pool *pool, mst_task task, void *argument);
+muster_status mst_pool_call_single(mst_pool *pool, mst_task task, void *argument);
 /* The public rank that decided the failure of the last run, which has failed. */
 int32_t mst_pool_failed_rank(const mst_pool *pool);
 
 /* Queues a job, a call for which no thread of the program waits. It gets the pool in the same order
  * as the threads that enter. A thread of the pool runs the job; the first job starts that thread.
- * Errors: those of mst_pool_enter but TIMEOUT, BAD_STATE (the queue is full), SYSTEM (the thread
- * cannot be started). */
+ * Waits while the queue is full: timeout_ns counts from here. Errors: those of mst_pool_enter,
+ * BAD_STATE (the queue is full, and its own thread submits), SYSTEM (the thread cannot be
+ * started). */
 enum { MST_QUEUE_LENGTH = 64 };
 typedef struct mst_job mst_job;
 muster_status mst_pool_submit(mst_pool *pool, mst_job *job, const char *where, int64_t timeout_ns);
@@ -95,24 +110,34 @@ typedef bool (*mst_absence)(const muster_worker *worker, int32_t rank, char text
 void mst_pool_set_absence(mst_pool *pool, mst_absence absence);
 bool mst_worker_explain_absence(const muster_worker *worker, int32_t rank, char text[MST_ABSENCE_TEXT]);
 
+/* What a cancel does to a wait for the ticket lock: it ends the wait; or it tells the one that
+ * waits to end, when that has the lock; or nothing. */
+typedef enum { MST_CANCEL_ENDS, MST_CANCEL_DEFERRED, MST_CANCEL_IGNORED } mst_cancel_effect;
+
 /* A place in the queue of the ticket lock. */
 typedef struct mst_ticket {
-    mst_counter counter; /* 1: the lock is held for this ticket */
+    _Atomic uint64_t served; /* 1: the lock is held for this ticket */
     struct mst_ticket *previous, *next;
-    bool granted; /* guarded by the lock */
+    int32_t eventcount; /* the number of the one in which its thread sleeps */
+    uint32_t cancels;   /* how often calls had been cancelled when this one came */
+    bool granted;       /* guarded by the lock */
+    mst_cancel_effect effect;
 } mst_ticket;
 
 /* A job. The caller of mst_pool_submit sets `run` and `unlimited`; the queue sets the rest. */
 struct mst_job {
     /* Called on the thread of the queue, when the job has left the queue. With OK the job has the
-     * pool and must leave it. With TIMEOUT the pool was not free in time. */
+     * pool and must leave it. With TIMEOUT the pool was not free in time; with CANCELLED the call
+     * was ended before, which does not happen where other processes make the same calls. */
     void (*run)(mst_job *job, muster_status status);
     bool unlimited;    /* the queue takes it even if it is full */
     const char *where; /* a literal: the name of the public function for messages */
     int64_t timeout_ns, queued_ns;
     mst_ticket waiter;
-    bool taken; /* the lock was free, so that the job has it without a wait */
-    mst_job *next;
+    bool taken;              /* the lock was free, so that the job has it without a wait */
+    uint32_t cancels;        /* as of a ticket; of the time of the submission */
+    _Atomic uint64_t placed; /* 1: it has a place in the queue, for which it had to wait */
+    mst_job *next;           /* in the queue, or among those that wait for a place */
 };
 
 #endif

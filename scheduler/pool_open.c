@@ -55,7 +55,9 @@ static muster_status start_threads(mst_pool *pool) {
     return status;
 }
 
-static void init_state(mst_pool *pool, int32_t rank, mst_device *device) {
+static muster_status init_state(mst_pool *pool, int32_t rank, mst_device *device) {
+    if (mst_memory_refuse() || pthread_mutex_init(&pool->states[rank].wait_lock, NULL) != 0)
+        return mst_out_of_memory("muster_runtime_open: the lock of a worker", sizeof(pthread_mutex_t));
     muster_worker *worker = &pool->states[rank].worker;
     worker->rank = rank;
     worker->size = pool->size;
@@ -63,8 +65,10 @@ static void init_state(mst_pool *pool, int32_t rank, mst_device *device) {
     worker->first = pool->options.first;
     worker->device = device;
     worker->pool = pool;
+    worker->lock_word = &pool->tickets.state;
     mst_device_watch(&pool->states[rank]);
     if (!mst_device_is_host(device)) pool->watches = true;
+    return MUSTER_OK;
 }
 
 static muster_status build(mst_pool *pool, mst_device *const *devices, int32_t count) {
@@ -72,7 +76,7 @@ static muster_status build(mst_pool *pool, mst_device *const *devices, int32_t c
     if (!pool->states) return mst_out_of_memory("muster_runtime_open: the workers", (int64_t)count * (int64_t)sizeof(mst_worker_state));
     pool->size = count;
     pool->total = pool->options.total ? pool->options.total : count;
-    for (int32_t rank = 0; rank < count; rank++) init_state(pool, rank, devices[rank]);
+    for (int32_t rank = 0; rank < count; rank++) MUSTER_TRY(init_state(pool, rank, devices[rank]));
     pool->dedicated_rank0 = pool->options.dedicated_rank0;
     pool->alone = pool->total == 1 && !pool->dedicated_rank0 && !pool->watches;
     pool->worker_cpus = mst_alloc(sizeof(cpu_set_t));
@@ -127,7 +131,10 @@ void mst_pool_destroy(mst_pool *pool) {
     end_threads(pool);
     for (int32_t rank = 0; pool->states && rank < pool->size; rank++) {
         mst_worker_scratch_release(&pool->states[rank].worker);
-        if (pool->states[rank].worker.device) mst_device_unwatch(&pool->states[rank]);
+        if (pool->states[rank].worker.device) {
+            mst_device_unwatch(&pool->states[rank]);
+            pthread_mutex_destroy(&pool->states[rank].wait_lock);
+        }
     }
     mst_pool_life_end(pool);
     mst_free(pool->worker_cpus);

@@ -5,6 +5,8 @@
 #include "pool_state_private.h"
 
 #include <errno.h>
+#include <fenv.h>
+#include <inttypes.h>
 #include <string.h>
 
 muster_status mst_call_queue_open(mst_call_queue *queue) {
@@ -14,6 +16,7 @@ muster_status mst_call_queue_open(mst_call_queue *queue) {
         pthread_mutex_destroy(&queue->lock);
         return mst_out_of_memory("muster_runtime_open: the queue's condition", sizeof(pthread_cond_t));
     }
+    queue->length = MST_QUEUE_LENGTH;
     queue->open = true;
     return MUSTER_OK;
 }
@@ -41,31 +44,85 @@ static mst_job *next_job(mst_call_queue *queue) {
 
 static bool too_late(const mst_job *job) { return job->timeout_ns > 0 && mst_now_ns() - job->queued_ns >= job->timeout_ns; }
 
-/* A ticket that was served too late, behind another job, is released at once. */
-static muster_status take_ticket(mst_pool *pool, mst_job *job) {
-    if (job->taken) return MUSTER_OK;
-    const int64_t left_ns = job->timeout_ns > 0 ? job->queued_ns + job->timeout_ns - mst_now_ns() : 0;
-    if (mst_ticket_lock_wait(&pool->tickets, &job->waiter, job->timeout_ns > 0 && left_ns < 1 ? 1 : left_ns)) {
-        if (!too_late(job)) return MUSTER_OK;
-        mst_ticket_lock_release(&pool->tickets);
-    }
+static int64_t left_ns(const mst_job *job) {
+    if (job->timeout_ns <= 0) return 0;
+    const int64_t left = job->queued_ns + job->timeout_ns - mst_now_ns();
+    return left < 1 ? 1 : left;
+}
+
+static muster_status waited_too_long(const mst_job *job) {
     return mst_error(MUSTER_TIMEOUT, "%s: waited %.3g s for other calls to end", job->where, (double)job->timeout_ns * 1e-9);
 }
 
-static void forget(mst_call_queue *queue, mst_job *job) {
+static mst_ticket_result await_ticket(mst_pool *pool, mst_job *job) {
+    if (!job->taken) return mst_ticket_lock_wait(&pool->tickets, &job->waiter, left_ns(job));
+    if (!mst_ticket_lock_ended(&pool->tickets, job->cancels)) return MST_TICKET_TAKEN;
+    if (mst_pool_cancel_effect(pool) == MST_CANCEL_DEFERRED) return mst_ticket_lock_end_call(&pool->tickets), MST_TICKET_TAKEN;
+    mst_ticket_lock_release(&pool->tickets);
+    return MST_TICKET_ENDED;
+}
+
+/* A ticket that was served too late, behind another job, is released at once. */
+static muster_status take_ticket(mst_pool *pool, mst_job *job) {
+    const mst_ticket_result result = await_ticket(pool, job);
+    if (result == MST_TICKET_ENDED) return mst_cancel_refuse(job->where);
+    if (result == MST_TICKET_LATE) return waited_too_long(job);
+    if (!too_late(job)) return MUSTER_OK;
+    mst_ticket_lock_release(&pool->tickets);
+    return waited_too_long(job);
+}
+
+/* Under the lock of the queue, so that both queues have one order. */
+static void place(mst_pool *pool, mst_job *job) {
+    mst_call_queue *queue = &pool->queue;
+    job->next = NULL;
+    job->taken = mst_ticket_lock_queue(&pool->tickets, &job->waiter);
+    job->waiter.cancels = job->cancels;
+    job->waiter.effect = mst_pool_cancel_effect(pool);
+    if (queue->last)
+        queue->last->next = job;
+    else
+        queue->first = job;
+    queue->last = job;
+    queue->count++;
+    pthread_cond_signal(&queue->changed);
+}
+
+static void take_outside(mst_call_queue *queue, const mst_job *job) {
+    mst_job *before = NULL;
+    if (queue->first_outside == job) {
+        queue->first_outside = job->next;
+    } else {
+        for (before = queue->first_outside; before->next != job;) before = before->next;
+        before->next = job->next;
+    }
+    if (queue->last_outside == job) queue->last_outside = before;
+}
+
+/* The first that waits for a place gets that of the job. */
+static void forget(mst_pool *pool, mst_job *job) {
+    mst_call_queue *queue = &pool->queue;
     pthread_mutex_lock(&queue->lock);
     queue->first = job->next;
     if (!queue->first) queue->last = NULL;
     queue->count--;
+    mst_job *next = queue->count < queue->length ? queue->first_outside : NULL;
+    if (next) {
+        take_outside(queue, next);
+        place(pool, next);
+        atomic_store(&next->placed, 1);
+        mst_eventcount_notify(&queue->places);
+    }
     pthread_mutex_unlock(&queue->lock);
 }
 
 static void *queue_main(void *context) {
     mst_pool *pool = context;
     mst_job *job;
+    (void)fesetenv(FE_DFL_ENV); /* not that of the thread that submitted the first job */
     while ((job = next_job(&pool->queue))) {
         const muster_status status = take_ticket(pool, job);
-        forget(&pool->queue, job);
+        forget(pool, job);
         job->run(job, status);
     }
     return NULL;
@@ -85,32 +142,57 @@ static muster_status start(mst_pool *pool, const char *where) {
     return MUSTER_OK;
 }
 
+typedef struct place_wait {
+    const mst_pool *pool;
+    const mst_job *job;
+} place_wait;
+
+static bool is_ended(void *context) {
+    const place_wait *w = context;
+    return mst_ticket_lock_ended(&w->pool->tickets, w->job->cancels);
+}
+
+/* Under the lock of the queue, which it gives back while it waits. */
+static muster_status wait_for_place(mst_pool *pool, mst_job *job) {
+    mst_call_queue *queue = &pool->queue;
+    place_wait context = {pool, job};
+    const mst_wait wait = {.timeout_ns = job->timeout_ns > 0 ? left_ns(job) : -1, .stop = is_ended, .context = &context};
+    atomic_store(&job->placed, 0);
+    job->next = NULL;
+    if (queue->last_outside)
+        queue->last_outside->next = job;
+    else
+        queue->first_outside = job;
+    queue->last_outside = job;
+    pthread_mutex_unlock(&queue->lock);
+    const mst_wait_result result = mst_eventcount_wait(&queue->places, &job->placed, 1, &wait);
+    pthread_mutex_lock(&queue->lock);
+    if (atomic_load(&job->placed)) return MUSTER_OK;
+    take_outside(queue, job);
+    return result == MST_STOPPED ? mst_cancel_refuse(job->where) : waited_too_long(job);
+}
+
 static muster_status submit(mst_pool *pool, mst_job *job) {
     mst_call_queue *queue = &pool->queue;
-    if (queue->count >= MST_QUEUE_LENGTH && !job->unlimited)
-        return mst_error(MUSTER_BAD_STATE, "%s: %d asynchronous calls are queued already: wait for one of them first", job->where,
-                         MST_QUEUE_LENGTH);
     MUSTER_TRY(start(pool, job->where));
-    job->taken = mst_ticket_lock_queue(&pool->tickets, &job->waiter);
-    if (queue->last)
-        queue->last->next = job;
-    else
-        queue->first = job;
-    queue->last = job;
-    queue->count++;
-    pthread_cond_signal(&queue->changed);
-    return MUSTER_OK;
+    if (job->unlimited || (queue->count < queue->length && !queue->first_outside)) return place(pool, job), MUSTER_OK;
+    if (pthread_equal(queue->thread, pthread_self()))
+        return mst_error(MUSTER_BAD_STATE,
+                         "%s: %" PRId32 " asynchronous calls are queued already, and the thread that makes them would wait", job->where,
+                         queue->length);
+    return wait_for_place(pool, job);
 }
 
 muster_status mst_pool_submit(mst_pool *pool, mst_job *job, const char *where, int64_t timeout_ns) {
-    MUSTER_TRY(mst_pool_ready(pool, where));
+    MUSTER_TRY(mst_pool_begin_submit(pool, where));
     job->where = where;
     job->timeout_ns = timeout_ns;
     job->queued_ns = timeout_ns > 0 ? mst_now_ns() : 0;
-    job->next = NULL;
+    job->cancels = atomic_load(&pool->tickets.cancels);
     pthread_mutex_lock(&pool->queue.lock); /* held over both queues, so that their orders agree */
     const muster_status status = submit(pool, job);
     pthread_mutex_unlock(&pool->queue.lock);
+    mst_pool_end_submit();
     return status;
 }
 

@@ -1,4 +1,5 @@
 /* Reading the ring of events beside its writer. */
+#include "locale_impl.h"
 #include "recorder_impl.h"
 
 #include <inttypes.h>
@@ -68,6 +69,14 @@ int64_t mst_recorder_read(const mst_recorder *recorder, mst_recorded *events, in
     return taken;
 }
 
+void mst_recorder_each_name(const mst_recorder *recorder, void (*each)(void *user, const char *name), void *user) {
+    const uint64_t count = recorded(recorder), length = mst_recorder_length(recorder);
+    for (uint64_t index = count > length ? count - length : 0; index < count; index++) {
+        const char *name = atomic_load_explicit(&mst_recorder_slot(recorder, index)->name, memory_order_acquire);
+        if (name) each(user, name);
+    }
+}
+
 uint64_t mst_recorder_progress(const mst_recorder *recorder) {
     uint64_t count = atomic_load_explicit(&recorder->count, memory_order_acquire);
     if (count == 0) return 0;
@@ -84,11 +93,11 @@ static void describe(const mst_recorded *event, char *text, size_t size) {
     uint64_t now = mst_ticks();
     const char *name = event->name ? event->name : "?";
     if (event->end == 0) {
-        snprintf(text, size, "%s %s #%" PRIu64 "%s%s, since %.3g s", mst_event_kind_name(event->kind), name, event->sequence, message,
-                 bytes, seconds(event->start, now));
+        mst_snprintf(text, size, "%s %s #%" PRIu64 "%s%s, since %.3g s", mst_event_kind_name(event->kind), name, event->sequence, message,
+                     bytes, seconds(event->start, now));
     } else {
-        snprintf(text, size, "%s %s #%" PRIu64 "%s%s, took %.3g s, finished %.3g s ago", mst_event_kind_name(event->kind), name,
-                 event->sequence, message, bytes, seconds(event->start, event->end), seconds(event->end, now));
+        mst_snprintf(text, size, "%s %s #%" PRIu64 "%s%s, took %.3g s, finished %.3g s ago", mst_event_kind_name(event->kind), name,
+                     event->sequence, message, bytes, seconds(event->start, event->end), seconds(event->end, now));
     }
 }
 

@@ -118,6 +118,9 @@ const char *mst_event_kind_name(mst_event_kind kind);
  * begun: number of events so far; may be NULL. */
 int64_t mst_recorder_read(const mst_recorder *recorder, mst_recorded *events, int64_t capacity, uint64_t *begun);
 
+/* Calls `each` with the name of each event that the ring holds. */
+void mst_recorder_each_name(const mst_recorder *recorder, void (*each)(void *user, const char *name), void *user);
+
 /* Number of events begun or ended: grows whenever the worker makes progress. */
 uint64_t mst_recorder_progress(const mst_recorder *recorder);
 /* The text of the newest event ("collective all_reduce #12, 4096 bytes, since 1.2 s"), "nothing

@@ -45,6 +45,7 @@ mst_flag_line *mst_team_flag_line(mst_team *team, int32_t member, uint64_t tag);
 void mst_team_arrive(mst_team *team, muster_worker *worker, uint64_t tag);
 /* Waits until `member` has arrived at `tag`. `what` is the name of the operation, a literal.
  * Errors: ABORTED (the run is aborted, or the member has returned from its task without arriving),
+ * INVALID_ARGUMENT (the member waits for this worker in turn, as in a send),
  * TIMEOUT (at the deadline, which aborts the run; the message names the late rank, what it finished
  * last, and what this worker waits for). */
 muster_status mst_team_wait(mst_team *team, muster_worker *worker, int32_t member, uint64_t tag, const char *what);
@@ -66,8 +67,7 @@ muster_status mst_team_leave(mst_team *team, muster_worker *worker, uint64_t tag
 bool mst_worker_has_returned(const muster_worker *worker, int32_t rank);
 
 /* Has the call in progress failed in another process? The pool asks it for muster_worker_cancelled,
- * on the thread of a worker that runs together with those of other processes. Set between runs;
- * NULL: there are no other processes. */
+ * on the thread of a worker. Set between runs; NULL: there are no other processes. */
 typedef bool (*mst_elsewhere)(void *context);
 void mst_pool_set_elsewhere(mst_pool *pool, mst_elsewhere elsewhere, void *context);
 bool mst_worker_failed_elsewhere(const muster_worker *worker);

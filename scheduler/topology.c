@@ -6,20 +6,12 @@
 #include "own_thread_impl.h"
 #include "topology_impl.h"
 
-#include <dlfcn.h>
 #include <math.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
-
-#if defined(__has_include)
-#if __has_include(<hwloc.h>)
-#include <hwloc.h>
-#define HAVE_HWLOC 1
-#endif
-#endif
 
 enum { TEXT_SIZE = 4096 };
 
@@ -162,78 +154,17 @@ int32_t mst_topology_choose(const cpu_set_t *allowed, const int32_t core_of[CPU_
     return count;
 }
 
-/* ---- hwloc ---- */
+/* ---- the machine ---- */
 
 static struct {
     int32_t core_of[CPU_SETSIZE];
     char source[32];
+    mst_library_facts hwloc;
 } machine;
 static pthread_once_t machine_once = PTHREAD_ONCE_INIT;
 
-#ifdef HAVE_HWLOC
-typedef struct hwloc_calls {
-    unsigned (*get_api_version)(void);
-    int (*topology_init)(hwloc_topology_t *);
-    int (*topology_set_flags)(hwloc_topology_t, unsigned long);
-    int (*topology_load)(hwloc_topology_t);
-    void (*topology_destroy)(hwloc_topology_t);
-    int (*get_type_depth)(hwloc_topology_t, hwloc_obj_type_t);
-    hwloc_obj_t (*get_obj_by_depth)(hwloc_topology_t, int, unsigned);
-    int (*bitmap_next)(hwloc_const_bitmap_t, int);
-} hwloc_calls;
-
-static bool find_calls(void *library, hwloc_calls *calls) {
-    static const char *const names[] = {"hwloc_get_api_version",  "hwloc_topology_init",  "hwloc_topology_set_flags", "hwloc_topology_load",
-                                        "hwloc_topology_destroy", "hwloc_get_type_depth", "hwloc_get_obj_by_depth",   "hwloc_bitmap_next"};
-    void *found[sizeof(names) / sizeof(names[0])];
-    _Static_assert(sizeof(found) == sizeof(*calls), "one name per call");
-    for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
-        found[i] = dlsym(library, names[i]);
-        if (!found[i]) return false;
-    }
-    memcpy(calls, found, sizeof(found));
-    return calls->get_api_version() >> 16 == HWLOC_API_VERSION >> 16;
-}
-
-static bool read_cores(const hwloc_calls *calls, hwloc_topology_t topology) {
-    int depth = calls->get_type_depth(topology, HWLOC_OBJ_CORE);
-    if (depth < 0) return false;
-    hwloc_obj_t core;
-    for (unsigned i = 0; (core = calls->get_obj_by_depth(topology, depth, i)) != NULL; i++) {
-        int first = calls->bitmap_next(core->cpuset, -1);
-        for (int cpu = first; cpu >= 0 && cpu < CPU_SETSIZE; cpu = calls->bitmap_next(core->cpuset, cpu)) machine.core_of[cpu] = first;
-    }
-    return true;
-}
-
-static bool ask_hwloc(void *library) {
-    hwloc_calls calls;
-    hwloc_topology_t topology;
-    if (!find_calls(library, &calls) || calls.topology_init(&topology) != 0) return false;
-    /* All of the machine: which part this process may use is read at each question. */
-    calls.topology_set_flags(topology, HWLOC_TOPOLOGY_FLAG_INCLUDE_DISALLOWED);
-    bool known = calls.topology_load(topology) == 0 && read_cores(&calls, topology);
-    calls.topology_destroy(topology);
-    unsigned version = calls.get_api_version();
-    if (known) snprintf(machine.source, sizeof(machine.source), "hwloc %u.%u.%u", version >> 16 & 255, version >> 8 & 255, version & 255);
-    return known;
-}
-
-static bool open_hwloc(void) {
-    /* Never unloaded: hwloc 2.7 puts a string of its own into the environment, which getenv then
-     * reads for as long as the process lives. */
-    void *library = dlopen("libhwloc.so.15", RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
-    if (!library) return false;
-    bool known = ask_hwloc(library);
-    dlclose(library);
-    return known;
-}
-#else
-static bool open_hwloc(void) { return false; }
-#endif
-
 static muster_status try_hwloc(void *known) {
-    *(bool *)known = open_hwloc();
+    *(bool *)known = mst_topology_ask_hwloc(machine.core_of, &machine.hwloc);
     return MUSTER_OK;
 }
 
@@ -241,8 +172,11 @@ static muster_status try_hwloc(void *known) {
 static void read_machine(void) {
     bool known = false;
     for (int32_t cpu = 0; cpu < CPU_SETSIZE; cpu++) machine.core_of[cpu] = cpu;
-    (void)mst_own_thread_run(try_hwloc, &known, "muster_runtime_open: hwloc");
-    if (known) return;
+    if (mst_own_thread_run(try_hwloc, &known, "muster_runtime_open: hwloc") != MUSTER_OK) mst_library_missing(&machine.hwloc);
+    if (known) {
+        snprintf(machine.source, sizeof(machine.source), "hwloc %.20s", machine.hwloc.version);
+        return;
+    }
     cpu_set_t all;
     memset(&all, 255, sizeof(all));
     mst_topology_kernel_cores("/sys/devices/system/cpu", &all, machine.core_of);
@@ -292,4 +226,9 @@ int32_t mst_topology_allowed(void) {
 const char *mst_topology_source(void) {
     pthread_once(&machine_once, read_machine);
     return machine.source;
+}
+
+void mst_topology_get_hwloc_facts(mst_library_facts *facts) {
+    pthread_once(&machine_once, read_machine);
+    *facts = machine.hwloc;
 }

@@ -2,6 +2,8 @@
 #ifndef MST_TOPOLOGY_IMPL_H
 #define MST_TOPOLOGY_IMPL_H
 
+#include "library_facts_impl.h"
+
 #include <sched.h>
 #include <stdint.h>
 
@@ -24,5 +26,7 @@ void mst_topology_release(const int32_t *cpus, int32_t count);
  * core first. Empty for a worker that is not pinned. Threads: any. */
 void mst_topology_masks(const int32_t *cpus, int32_t count, cpu_set_t *masks);
 const char *mst_topology_source(void); /* "hwloc 2.9.0" or "kernel" */
+/* As the functions of library_facts_impl.h. */
+void mst_topology_get_hwloc_facts(mst_library_facts *facts);
 
 #endif

@@ -3,6 +3,8 @@
 #ifndef MST_TOPOLOGY_PRIVATE_H
 #define MST_TOPOLOGY_PRIVATE_H
 
+#include "library_facts_impl.h"
+
 #include <sched.h>
 #include <stdbool.h>
 #include <stdint.h>
@@ -18,6 +20,9 @@ double mst_topology_quota(const char *cgroup_text, const char *mount);
 /* core_of[cpu] = the lowest CPU of the same core, for every CPU in set, from
  * <folder>/cpu<n>/topology; itself where the files are missing. */
 void mst_topology_kernel_cores(const char *folder, const cpu_set_t *set, int32_t core_of[CPU_SETSIZE]);
+/* The same for all CPUs from hwloc, which is opened at run time. false: it is not there, or does
+ * not know; core_of is unchanged, and *facts says why. */
+bool mst_topology_ask_hwloc(int32_t core_of[CPU_SETSIZE], mst_library_facts *facts);
 /* One CPU of each core that has any in `allowed`, ascending, at most `limit` (0: no limit) of them.
  * Returns their number, stores `capacity`. */
 int32_t mst_topology_choose(const cpu_set_t *allowed, const int32_t core_of[CPU_SETSIZE], int32_t limit, int32_t *cpus, int32_t capacity);

@@ -6,6 +6,9 @@
 
 #include <inttypes.h>
 #include <string.h>
+#ifdef __SANITIZE_ADDRESS__
+#include <sanitizer/asan_interface.h>
+#endif
 
 enum { SCRATCH_ALIGNMENT = 64, SCRATCH_BLOCK = 64 * 1024 };
 
@@ -14,11 +17,13 @@ int32_t muster_worker_size(const muster_worker *worker) { return worker ? mst_wo
 const char *muster_worker_backend(const muster_worker *worker) { return worker ? worker->device->table->backend : NULL; }
 bool mst_worker_failed_elsewhere(const muster_worker *worker) {
     const mst_pool *pool = worker->pool;
-    return pool->elsewhere && worker->total != 0 && pool->elsewhere(pool->elsewhere_context);
+    return pool->elsewhere && pool->elsewhere(pool->elsewhere_context);
 }
 
 int32_t muster_worker_cancelled(const muster_worker *worker) {
-    return worker && (mst_pool_aborted(worker) || mst_worker_failed_elsewhere(worker));
+    if (!worker) return 0;
+    if (worker == mst_current_worker()) return mst_pool_aborted(worker) || mst_worker_failed_elsewhere(worker);
+    return mst_run_aborted(worker->pool, worker->epoch) || mst_worker_must_end(worker) || mst_worker_failed_elsewhere(worker);
 }
 
 void mst_worker_waits_elsewhere(muster_worker *worker, bool waits) {
@@ -32,6 +37,7 @@ void mst_pool_set_elsewhere(mst_pool *pool, mst_elsewhere elsewhere, void *conte
 
 muster_status mst_worker_refuse(const muster_worker *worker, const char *where) {
     if (!worker) return mst_error_null(where, "worker", "the worker of the running function");
+    if (worker == mst_current_worker()) return mst_worker_ends(worker) ? mst_cancel_refuse(where) : MUSTER_OK;
     return mst_error(MUSTER_BAD_STATE,
                      "%s: worker: expected the worker that runs on this thread, received one outside of its body, or in a thread that "
                      "its body has started",
@@ -42,12 +48,36 @@ muster_status mst_worker_refuse(const muster_worker *worker, const char *where) 
 
 static const char scratch_name[] = "muster_worker_scratch"; /* in messages */
 
+/* AddressSanitizer sees who uses memory of a block that nobody has asked for, or that was given
+ * back: the block as a whole is one allocation to it. */
+static void forbid(const muster_worker *worker, const mst_scratch_block *block, int64_t from) {
+#ifdef __SANITIZE_ADDRESS__
+    if (mst_device_is_host(worker->device)) ASAN_POISON_MEMORY_REGION((char *)block->address + from, (size_t)(block->bytes - from));
+#else
+    (void)worker, (void)block, (void)from;
+#endif
+}
+
+static void allow(const muster_worker *worker, void *address, int64_t bytes) {
+#ifdef __SANITIZE_ADDRESS__
+    if (mst_device_is_host(worker->device)) ASAN_UNPOISON_MEMORY_REGION(address, (size_t)bytes);
+#else
+    (void)worker, (void)address, (void)bytes;
+#endif
+}
+
+static void release_block(const muster_worker *worker, const mst_scratch_block *block) {
+    allow(worker, block->address, block->bytes);
+    worker->device->memory->release(worker->device, block->address);
+}
+
 static muster_status add_block(muster_worker *worker, int64_t bytes) {
     MUSTER_TRY(mst_grow((void **)&worker->scratch, &worker->scratch_capacity, worker->scratch_count + 1, sizeof(mst_scratch_block),
                         "the list of scratch blocks"));
     mst_scratch_block block = {.bytes = bytes > SCRATCH_BLOCK ? bytes : SCRATCH_BLOCK};
     MUSTER_TRY(mst_worker_allocate(worker, block.bytes, &block.address));
     worker->scratch[worker->scratch_count++] = block;
+    forbid(worker, &block, 0);
     return MUSTER_OK;
 }
 
@@ -67,6 +97,7 @@ muster_status mst_worker_scratch_bytes(muster_worker *worker, int64_t bytes, voi
     if (i == worker->scratch_count) MUSTER_TRY(add_block(worker, rounded));
     worker->scratch_top = i;
     *address = (char *)worker->scratch[i].address + worker->scratch[i].used;
+    allow(worker, *address, bytes);
     worker->scratch[i].used += rounded;
     const int64_t height = scratch_height(worker);
     if (height > worker->scratch_peak) worker->scratch_peak = height;
@@ -86,13 +117,17 @@ static void merge_blocks(muster_worker *worker) {
     mst_scratch_block joined = {0};
     for (int64_t i = 0; i < worker->scratch_count; i++) joined.bytes += worker->scratch[i].bytes;
     if (device->memory->allocate(device, joined.bytes, &joined.address) != MUSTER_OK) return;
-    for (int64_t i = 0; i < worker->scratch_count; i++) device->memory->release(device, worker->scratch[i].address);
+    for (int64_t i = 0; i < worker->scratch_count; i++) release_block(worker, &worker->scratch[i]);
     worker->scratch[0] = joined;
     worker->scratch_count = 1;
+    forbid(worker, &joined, 0);
 }
 
 void mst_worker_scratch_rewind(muster_worker *worker) {
-    for (int64_t i = 0; i < worker->scratch_count; i++) worker->scratch[i].used = 0;
+    for (int64_t i = 0; i < worker->scratch_count; i++) {
+        worker->scratch[i].used = 0;
+        forbid(worker, &worker->scratch[i], 0);
+    }
     worker->scratch_top = 0;
 }
 
@@ -109,8 +144,10 @@ muster_status muster_worker_scratch_release(muster_worker *worker, int64_t mark)
     int64_t i = 0, below = 0;
     while (i < worker->scratch_top && below + worker->scratch[i].bytes < mark) below += worker->scratch[i++].bytes;
     worker->scratch_top = i;
-    if (i < worker->scratch_count) worker->scratch[i].used = mark - below;
-    while (++i < worker->scratch_count) worker->scratch[i].used = 0;
+    for (const int64_t top = i; i < worker->scratch_count; i++) {
+        worker->scratch[i].used = i == top ? mark - below : 0;
+        forbid(worker, &worker->scratch[i], worker->scratch[i].used);
+    }
     return MUSTER_OK;
 }
 
@@ -120,7 +157,7 @@ void mst_worker_scratch_reset(muster_worker *worker) {
 }
 
 void mst_worker_scratch_release(muster_worker *worker) {
-    for (int64_t i = 0; i < worker->scratch_count; i++) worker->device->memory->release(worker->device, worker->scratch[i].address);
+    for (int64_t i = 0; i < worker->scratch_count; i++) release_block(worker, &worker->scratch[i]);
     mst_free(worker->scratch);
     worker->scratch = NULL;
     worker->scratch_count = worker->scratch_capacity = worker->scratch_top = 0;
@@ -149,19 +186,21 @@ static muster_status scratch_size(muster_dtype dtype, int32_t ndim, const int64_
     return MUSTER_OK;
 }
 
-muster_tensor muster_worker_scratch(muster_worker *worker, muster_dtype dtype, int32_t ndim, const int64_t *shape) {
+muster_status muster_worker_scratch(muster_worker *worker, muster_dtype dtype, int32_t ndim, const int64_t *shape, muster_tensor *tensor) {
     int64_t bytes;
     void *address = NULL;
-    if (mst_worker_check(worker, scratch_name) != MUSTER_OK) return muster_tensor_none();
-    muster_status status = scratch_size(dtype, ndim, shape, &bytes);
-    if (status == MUSTER_OK) status = mst_worker_scratch_bytes(worker, bytes, &address);
-    if (status != MUSTER_OK) {
-        mst_worker_keep_failure(worker, status);
-        return muster_tensor_none();
+    if (!tensor) return mst_error_null(scratch_name, "tensor", "the address of a tensor");
+    muster_status status = mst_worker_check(worker, scratch_name);
+    if (status == MUSTER_OK) {
+        status = scratch_size(dtype, ndim, shape, &bytes);
+        if (status == MUSTER_OK) status = mst_worker_scratch_bytes(worker, bytes, &address);
+        if (status != MUSTER_OK) mst_worker_keep_failure(worker, status);
     }
-    muster_tensor tensor = muster_tensor_make(dtype, address, ndim, shape);
-    tensor.device = worker->rank;
-    return tensor;
+    /* `shape` may be that of *tensor: it is read before *tensor is written */
+    muster_tensor made = status == MUSTER_OK ? muster_tensor_make(dtype, address, ndim, shape) : muster_tensor_none();
+    if (status == MUSTER_OK) made.device = worker->rank;
+    *tensor = made;
+    return status;
 }
 
 /* ---- copies ---- */

@@ -26,6 +26,9 @@ typedef struct mst_exit_hook {
  * afterwards: what a slot holds stays from run to run. */
 typedef enum { MST_SLOT_COLLECTIVES, MST_SLOT_FUNCTION, MST_WORKER_SLOTS } mst_worker_slot;
 
+/* The bit of muster_worker.lock_word: calls are ended. */
+enum { MST_TICKET_CANCELLED = 4 };
+
 /* During a run only the worker's own thread writes this struct. */
 struct muster_worker {
     /* The number of the worker in its process, and of the workers of the process in the run. */
@@ -35,8 +38,10 @@ struct muster_worker {
     int32_t first; /* the public rank of the process's worker 0 */
     mst_device *device;
     mst_pool *pool;
-    uint64_t epoch;    /* the number of the run in progress */
-    uint64_t sequence; /* the number of collectives entered in this run */
+    uint64_t epoch;                    /* the number of the run in progress */
+    uint64_t sequence;                 /* the number of collectives entered in this run */
+    uint64_t sealed;                   /* the newest epoch whose run this worker has sealed */
+    const _Atomic uint32_t *lock_word; /* of the pool */
     mst_scratch_block *scratch;
     int64_t scratch_count, scratch_capacity;
     int64_t scratch_top;           /* the block in use: those behind it are free */
@@ -56,12 +61,21 @@ static inline int32_t mst_worker_public_rank(const muster_worker *worker) { retu
 
 /* The functions below are called from a task, on the worker's own thread. */
 
+/* Call it before this worker arrives where the run begins to change what outlasts it, if all have
+ * arrived: a cancel that comes later is not seen by this worker in this run. CANCELLED if one has
+ * come. So either none arrives after a cancel that it could see, or all go on. */
+muster_status mst_worker_seal(muster_worker *worker, const char *where);
+
 /* Aborts the run. The first worker that aborts a run decides its status, by one compare-and-swap of
  * epoch, rank and code; the thread's last error becomes the message of the run. Wakes every thread
  * that waits in a team of this pool. */
 void mst_pool_abort(muster_worker *worker, muster_status code);
-/* True if the run in progress has been aborted. */
+/* True if the run in progress has been aborted, or is ended by a cancel. Only the worker's own
+ * thread may ask. */
 bool mst_pool_aborted(const muster_worker *worker);
+/* What a wait fails with in an aborted run: CANCELLED where a cancel has aborted it, else
+ * ABORTED. */
+muster_status mst_pool_aborted_status(const muster_worker *worker);
 /* Call it before the rendezvous with which the task ends on every worker. There may be several, if
  * only the library runs between them. A worker that waits for
  * this one in any other rendezvous then fails, because this worker will not arrive there. Waits in
@@ -109,10 +123,16 @@ static inline void mst_worker_add_exit_hook(muster_worker *worker, mst_exit_hook
 muster_worker *mst_current_worker(void);
 /* For public functions with a worker: fails unless it runs a task on this thread. Reads nothing of
  * a worker that the program has kept, whose memory may be gone. mst_worker_refuse makes the error:
- * INVALID_ARGUMENT for NULL, else BAD_STATE. */
+ * INVALID_ARGUMENT for NULL, else BAD_STATE; or CANCELLED, if the call is ended. */
 muster_status mst_worker_refuse(const muster_worker *worker, const char *where);
+/* Has there been a cancel? mst_worker_refuse says whether it concerns this worker. */
+static inline bool mst_worker_is_cancelled(const muster_worker *worker) {
+    return (atomic_load_explicit(worker->lock_word, memory_order_relaxed) & MST_TICKET_CANCELLED) != 0;
+}
 static inline muster_status mst_worker_check(const muster_worker *worker, const char *where) {
-    return __builtin_expect(worker && worker == mst_current_worker(), 1) ? MUSTER_OK : mst_worker_refuse(worker, where);
+    return __builtin_expect(worker && worker == mst_current_worker() && !mst_worker_is_cancelled(worker), 1)
+               ? MUSTER_OK
+               : mst_worker_refuse(worker, where);
 }
 
 #endif

@@ -79,11 +79,10 @@ static muster_status body(muster_worker *w, const muster_tensor *in, muster_tens
     const collective_job *job = &muster->job;
     int32_t rank = muster_worker_rank(w);
     int64_t most[] = {job->count + 1}; /* so that the last part, of no elements, lies in it too */
-    muster_tensor blocks[2] = {muster_worker_scratch(w, MUSTER_F32, 1, most), muster_worker_scratch(w, MUSTER_F32, 1, most)},
-                  state = muster_tensor_none();
-    if (job->op == COLLECTIVE_MOMENTUM) state = muster_worker_scratch(w, MUSTER_F32, 1, &job->count);
-    if (blocks[0].dtype == MUSTER_DTYPE_NONE || blocks[1].dtype == MUSTER_DTYPE_NONE ||
-        (job->op == COLLECTIVE_MOMENTUM && state.dtype == MUSTER_DTYPE_NONE)) {
+    muster_tensor blocks[2], state = muster_tensor_none();
+    if (muster_worker_scratch(w, MUSTER_F32, 1, most, &blocks[0]) != MUSTER_OK ||
+        muster_worker_scratch(w, MUSTER_F32, 1, most, &blocks[1]) != MUSTER_OK ||
+        (job->op == COLLECTIVE_MOMENTUM && muster_worker_scratch(w, MUSTER_F32, 1, &job->count, &state) != MUSTER_OK)) {
         collective_abort(muster->session);
         return MUSTER_OUT_OF_MEMORY;
     }

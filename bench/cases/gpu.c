@@ -46,8 +46,10 @@ static muster_status nothing(muster_worker *worker, const muster_tensor *in, mus
 static muster_status multiply(muster_worker *worker, const muster_tensor *in, muster_tensor *out, void *user) {
     (void)in, (void)out;
     const gpu_call *call = user;
-    muster_tensor a = muster_worker_variable(worker, call->variables[0]), b = muster_worker_variable(worker, call->variables[1]),
-                  c = muster_worker_variable(worker, call->variables[2]);
+    muster_tensor a, b, c;
+    MUSTER_TRY(muster_worker_variable(worker, call->variables[0], &a));
+    MUSTER_TRY(muster_worker_variable(worker, call->variables[1], &b));
+    MUSTER_TRY(muster_worker_variable(worker, call->variables[2], &c));
     for (int32_t i = 0; i < call->times; i++) MUSTER_TRY(muster_gemm(worker, 1, a, b, 0, c));
     return MUSTER_OK;
 }
@@ -55,7 +57,9 @@ static muster_status multiply(muster_worker *worker, const muster_tensor *in, mu
 static muster_status all_reduce(muster_worker *worker, const muster_tensor *in, muster_tensor *out, void *user) {
     (void)in, (void)out;
     const gpu_call *call = user;
-    muster_tensor x = muster_worker_variable(worker, call->variables[0]), y = muster_worker_variable(worker, call->variables[1]);
+    muster_tensor x, y;
+    MUSTER_TRY(muster_worker_variable(worker, call->variables[0], &x));
+    MUSTER_TRY(muster_worker_variable(worker, call->variables[1], &y));
     for (int32_t i = 0; i < call->times; i++) MUSTER_TRY(muster_worker_all_reduce(worker, NULL, MUSTER_SUM, x, y));
     return MUSTER_OK;
 }

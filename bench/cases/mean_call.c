@@ -7,7 +7,8 @@
 
 static muster_status mean_of_products(muster_worker *worker, const muster_tensor *in, muster_tensor *out, void *user) {
     (void)user;
-    muster_tensor products = muster_worker_scratch(worker, MUSTER_F32, 1, in[0].shape);
+    muster_tensor products;
+    MUSTER_TRY(muster_worker_scratch(worker, MUSTER_F32, 1, in[0].shape, &products));
     MUSTER_TRY(muster_gemv(worker, 1, in[0], in[1], 0, products));
     return muster_mean(worker, products, out[0]);
 }

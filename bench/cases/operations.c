@@ -91,7 +91,7 @@ static muster_status make_operands(muster_worker *w, const operation_row *row, m
         const operation_operand *operand = &row->operands[i];
         t[i] = muster_tensor_none();
         if (operand->dtype == MUSTER_DTYPE_NONE) continue;
-        t[i] = muster_worker_scratch(w, operand->dtype, operand->ndim, operand->shape);
+        MUSTER_TRY(muster_worker_scratch(w, operand->dtype, operand->ndim, operand->shape, &t[i]));
         const bool numbers = operand->dtype == MUSTER_F32 || operand->dtype == MUSTER_F64;
         MUSTER_TRY(numbers ? muster_random_normal(w, (uint64_t)i, 0, 1, 0.25, t[i]) : muster_fill(w, 1, t[i]));
     }
@@ -107,7 +107,8 @@ static muster_status count_wrong(muster_worker *w, operation_call *call, muster_
     MUSTER_TRY(row->run(w, t));
     muster_tensor element = t[row->result];
     element.ndim = 0;
-    muster_tensor converted = muster_worker_scratch(w, MUSTER_F64, 0, NULL);
+    muster_tensor converted;
+    MUSTER_TRY(muster_worker_scratch(w, MUSTER_F64, 0, NULL, &converted));
     MUSTER_TRY(muster_copy(w, element, converted));
     MUSTER_TRY(muster_worker_read(w, converted, muster_tensor_make(MUSTER_F64, &value, 0, NULL)));
     call->wrong += !(fabs(value - row->expected) <= 1e-6 * fabs(row->expected));

@@ -145,6 +145,7 @@ bool bench_graph(const bench_options *options);
 bool bench_nodes(const bench_options *options);
 bool bench_server(const bench_options *options);
 bool bench_operations(const bench_options *options);
+bool bench_loops(const bench_options *options);
 bool bench_models(const bench_options *options);
 bool bench_networks(const bench_options *options);
 

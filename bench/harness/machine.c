@@ -8,7 +8,7 @@ enum { MOST_CPUS = 1024 };
 static cpu_set_t started_with;
 static int32_t cpus[MOST_CPUS];
 static int32_t cpu_count, core_count;
-static char description[256];
+static char description[512];
 
 static int32_t read_number(const char *format, int32_t cpu) {
     char path[128];

@@ -96,8 +96,9 @@ static muster_status body(muster_worker *w, const muster_tensor *in, muster_tens
     nodes_program *program = muster->program;
     const nodes_request *request = &muster->request;
     const int64_t most[] = {request->job.count + 1}; /* so that the last part, of no elements, lies in it too */
-    const muster_tensor blocks[2] = {muster_worker_scratch(w, MUSTER_F32, 1, most), muster_worker_scratch(w, MUSTER_F32, 1, most)};
-    if (blocks[0].dtype == MUSTER_DTYPE_NONE || blocks[1].dtype == MUSTER_DTYPE_NONE) program->mpi->abort();
+    muster_tensor blocks[2];
+    for (int i = 0; i < 2; i++)
+        if (muster_worker_scratch(w, MUSTER_F32, 1, most, &blocks[i]) != MUSTER_OK) program->mpi->abort();
     const int32_t rank = muster_worker_rank(w), local = rank - muster_runtime_first_rank(muster->runtime, program->process);
     side mine = {.worker = w};
     nodes_player player = {.mpi = program->mpi,

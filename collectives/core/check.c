@@ -1,6 +1,7 @@
 /* Do the requests of all ranks match? Each rank compares all requests with that of rank 0, so that
  * all ranks get the same answer. */
 #include "apply_private.h"
+#include "locale_impl.h"
 #include "rendezvous_private.h"
 
 #include <stdio.h>
@@ -93,8 +94,8 @@ static const char *request_text(const muster_communicator *communicator, const m
     if (r->collective == MST_BARRIER || r->collective == MST_END_OF_BODY || r->collective == MST_SPLIT)
         return snprintf(text, REQUEST_TEXT, "%s", name), text;
     if (compared_count(r) >= 0) snprintf(count, sizeof count, " %lld", (long long)compared_count(r));
-    if (r->collective == MST_ALL_REDUCE_AXPY) snprintf(root, sizeof root, ", alpha %.17g", r->alpha);
-    if (momentum) snprintf(root, sizeof root, ", alpha %.17g, beta %.17g", r->alpha, momentum->beta);
+    if (r->collective == MST_ALL_REDUCE_AXPY) mst_snprintf(root, sizeof root, ", alpha %.17g", r->alpha);
+    if (momentum) mst_snprintf(root, sizeof root, ", alpha %.17g, beta %.17g", r->alpha, momentum->beta);
     const char *kind = r->collective == MST_ALL_TO_ALL && r->send_counts ? " (uneven)"
                        : mst_request_process_weights(r)                  ? " (weighted)"
                                                                          : "";

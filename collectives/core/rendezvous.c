@@ -168,7 +168,7 @@ static muster_status arrive_and_serve(mst_batch *b, const mst_transport *exclusi
 muster_status mst_refuse_aborted(const muster_communicator *communicator, muster_worker *worker, const char *function) {
     if (__builtin_expect(!mst_pool_aborted(worker), 1)) return MUSTER_OK;
     char own_name[MST_RANK_TEXT];
-    return mst_error(MUSTER_ABORTED, "%s: %s entered it after the call was aborted", function,
+    return mst_error(mst_pool_aborted_status(worker), "%s: %s entered it after the call was aborted", function,
                      mst_team_rank_text(communicator->team, worker->rank, own_name));
 }
 

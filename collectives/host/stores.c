@@ -3,6 +3,7 @@
 
 #include "clock_impl.h"
 #include "environment_impl.h"
+#include "locale_impl.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -97,8 +98,8 @@ bool mst_stores_end(mst_stores *stores, mst_collective collective, const mst_sto
 static size_t describe_decided(const mst_stores_trial *trial, mst_collective collective, bool first, char *text, size_t size) {
     const bool streams = atomic_load(&trial->decision) == MST_STORES_STREAMING;
     const double mib = (double)trial->bytes / (1 << 20);
-    const int length = snprintf(text, size, "%s%s %s of %.3g MiB (%.3g times as fast)", first ? "" : ", ", streams ? "in" : "not in",
-                                mst_collective_name(collective), mib, trial->speedup);
+    const int length = mst_snprintf(text, size, "%s%s %s of %.3g MiB (%.3g times as fast)", first ? "" : ", ", streams ? "in" : "not in",
+                                    mst_collective_name(collective), mib, trial->speedup);
     return (size_t)length;
 }
 

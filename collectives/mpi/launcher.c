@@ -2,6 +2,7 @@
 #include "mpi/mpi_private.h"
 
 #include "environment_impl.h"
+#include "locale_impl.h"
 
 #include <stdarg.h>
 #include <stdio.h>
@@ -66,7 +67,7 @@ void mpi_log(const mst_nodes_options *options, muster_log_level level, const cha
     if (!options->log) return;
     va_list arguments;
     va_start(arguments, format);
-    vsnprintf(line, sizeof line, format, arguments);
+    mst_vsnprintf(line, sizeof line, format, arguments);
     va_end(arguments);
     options->log(options->log_user, level, line);
 }

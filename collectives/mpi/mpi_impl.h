@@ -3,6 +3,7 @@
 #ifndef MST_MPI_IMPL_H
 #define MST_MPI_IMPL_H
 
+#include "library_facts_impl.h"
 #include "nodes/nodes_impl.h"
 
 enum { MST_MPI_TEXT = 320 };
@@ -20,5 +21,8 @@ muster_status mst_mpi_open(const mst_nodes_options *options, mst_wire **wire);
 /* "Open MPI v4.1.4 by /usr/lib/libmuster-mpi-openmpi.so (the launcher is Open MPI's)"; "" if no
  * shim is open. */
 void mst_mpi_describe(char text[MST_MPI_TEXT]);
+/* As the functions of library_facts_impl.h: of the shim that a runtime with nodes would open, or
+ * has opened. MPI is not initialised. */
+void mst_mpi_get_facts(mst_library_facts *facts);
 
 #endif

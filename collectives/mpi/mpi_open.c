@@ -24,6 +24,23 @@ void mst_mpi_describe(char text[MST_MPI_TEXT]) {
     pthread_mutex_unlock(&open_lock);
 }
 
+void mst_mpi_get_facts(mst_library_facts *facts) {
+    static mpi_shim shim; /* the lock guards it; a path is long */
+    pthread_mutex_lock(&open_lock);
+    if (open_shim.table) shim = open_shim;
+    if (open_shim.table || mpi_shim_find(NULL, &shim) == MUSTER_OK) {
+        char version[64];
+        shim.table->version(version, sizeof version);
+        snprintf(facts->version, sizeof facts->version, "%.*s", (int)strcspn(version, ","), version);
+        snprintf(facts->path, sizeof facts->path, "%.500s", shim.path);
+        snprintf(facts->text, sizeof facts->text, "%s", shim.why);
+        facts->found = true;
+    } else {
+        mst_library_missing(facts);
+    }
+    pthread_mutex_unlock(&open_lock);
+}
+
 int32_t mpi_wait(const muster_wire_table *table, muster_wire *wire, muster_wire_request *request, int64_t deadline_ns, bool *done) {
     const struct timespec nap = {.tv_nsec = 100000};
     for (int64_t tests = 0;; tests++) {

@@ -1,4 +1,5 @@
 /* Opens NCCL, and translates its results into statuses. */
+#include "nccl/nccl_impl.h"
 #include "nccl_private.h"
 
 #include <pthread.h>
@@ -52,4 +53,17 @@ muster_status mst_nccl_error(const mst_nccl_api *api, mst_nccl_result result, co
     if (result == MST_NCCL_UNHANDLED_CUDA_ERROR) MUSTER_TRY(ask_device(device));
     return mst_error(status_of(result, words), "%s%sNCCL: %s: expected success, received %s (%u)", device ? device->name : "",
                      device ? ": " : "", symbol, words, result);
+}
+
+void mst_nccl_get_facts(mst_library_facts *facts) {
+    const mst_nccl_api *api;
+    int version = 0;
+    if (!mst_cuda_has_driver(facts)) return;
+    if (mst_nccl_api_get(&api) != MUSTER_OK) {
+        mst_library_missing(facts);
+        return;
+    }
+    if (api->ncclGetVersion(&version) == MST_NCCL_SUCCESS) /* 2.19.3 is 21903 */
+        snprintf(facts->version, sizeof facts->version, "%d.%d.%d", version / 10000, version / 100 % 100, version % 100);
+    mst_library_found(facts, &api->ncclGetVersion);
 }

@@ -126,7 +126,7 @@ static muster_status end_task(muster_worker *worker, void *argument) {
 void mst_nccl_close(muster_communicator *world) {
     mst_nccl *nccl = world->open[MST_TRANSPORT_nccl];
     if (!nccl) return;
-    const muster_status status = mst_pool_enter(world->pool, "muster_runtime_close", 0);
+    const muster_status status = mst_pool_enter_to_end(world->pool, "muster_runtime_close");
     if (status == MUSTER_OK) {
         (void)mst_nccl_end_everywhere(nccl, end_task);
         mst_pool_leave(world->pool);

@@ -58,7 +58,7 @@ muster_status mst_nccl_synchronize(mst_nccl_worker *nccl_worker, mst_nccl_handle
         return mst_nccl_lose(nccl_worker, mst_error(MUSTER_TIMEOUT, "NCCL: %s: rank %d has been in progress for %.3g s", symbol,
                                                     mst_worker_public_rank(nccl_worker->worker), (double)limit_ns * 1e-9));
     mst_nccl_abort(nccl_worker);
-    return mst_error(MUSTER_ABORTED, "NCCL: %s: rank %d gave it up because the call was aborted", symbol,
+    return mst_error(mst_pool_aborted_status(nccl_worker->worker), "NCCL: %s: rank %d gave it up because the call was aborted", symbol,
                      mst_worker_public_rank(nccl_worker->worker));
 }
 

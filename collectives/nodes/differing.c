@@ -1,5 +1,6 @@
 /* The message where processes make different calls: what each is about to do, and if that has the
  * same words in both, the first argument that differs. Arguments travel for the message alone. */
+#include "locale_impl.h"
 #include "rounds_private.h"
 
 #include <inttypes.h>
@@ -20,7 +21,7 @@ void mst_round_detail(mst_round_details *details, const char *label, const char 
     if (details->full || details->count++ < details->first) return;
     const int begin = snprintf(line, sizeof line, "%.*s\t", MST_DETAIL_LABEL, label);
     va_start(arguments, format);
-    vsnprintf(line + begin, sizeof line - (size_t)begin, format, arguments);
+    mst_vsnprintf(line + begin, sizeof line - (size_t)begin, format, arguments);
     va_end(arguments);
     const size_t length = strlen(line);
     if (details->length + length + DETAIL_END > sizeof details->text) {

@@ -3,6 +3,7 @@
 #include "rounds_private.h"
 
 #include "clock_impl.h"
+#include "locale_impl.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -68,8 +69,8 @@ static void spread(mst_nodes *nodes, const char *message) {
 static void end_launch(mst_nodes *nodes, const char *message) {
     mst_rounds *rounds = nodes->rounds;
     char line[MST_MESSAGE_SIZE + 128];
-    snprintf(line, sizeof line, "muster: %s; the launch is aborted in %.3g s (the option on_lost)", message,
-             (double)rounds->lost_grace_ns * 1e-9);
+    mst_snprintf(line, sizeof line, "muster: %s; the launch is aborted in %.3g s (the option on_lost)", message,
+                 (double)rounds->lost_grace_ns * 1e-9);
     if (rounds->log) rounds->log(rounds->log_user, MUSTER_LOG_ERROR, line);
     const int64_t until = mst_now_ns() + rounds->lost_grace_ns;
     while (mst_now_ns() < until) {

@@ -23,6 +23,7 @@ typedef struct mst_nodes {
     char (*host_names)[MST_HOST_TEXT];    /* [hosts] */
     int32_t local, locals;                /* this process among the processes of its host, in their order */
     int64_t warn_after_ns, fail_after_ns; /* negative: never; of rounds without deadlines of their own, and of data */
+    int64_t close_grace_ns;               /* how long the close waits for the other processes */
     int64_t spin_ns;                      /* a wait for other processes spins so long at most; the runtime sets it, 0 on crowded hosts */
     _Atomic bool lost;                    /* a process has ended: the runtime can only be closed */
     struct mst_rounds *rounds;            /* rounds.c */
@@ -83,6 +84,13 @@ typedef struct mst_round {
      * any, until the round has ended. NULL: all have. */
     bool (*absence)(const void *context, int32_t rank, char *text, size_t size);
     const void *absence_context;
+    /* Is this process told to end the call? Before a begin round it then refuses the call, unless
+     * `status` does already. While it waits in an end round with OK it tells the processes whose
+     * tasks still run, as mst_nodes_poison does; one that has heard that enters its own end round
+     * with it, unless it is told nothing and has OK. The status is CANCELLED, with a message that
+     * names the process. NULL: it is not ended any more, or never. */
+    bool (*must_end)(const void *context);
+    const void *must_end_context;
 } mst_round;
 
 /* Before a call touches anything: do all processes make the same call, and does none refuse it? All
@@ -97,7 +105,8 @@ muster_status mst_nodes_begin(mst_nodes *nodes, mst_round *round);
 muster_status mst_nodes_end(mst_nodes *nodes, mst_round *round);
 
 /* Tells the processes that wait for this one inside the call in progress that it has failed, with
- * the thread's last error as the message. mst_nodes_end still follows. Threads: any. */
+ * the thread's last error as the message, to which it adds the name of this process if the status
+ * is CANCELLED. mst_nodes_end still follows. Threads: any. */
 void mst_nodes_poison(mst_nodes *nodes, muster_status status, int32_t rank);
 /* Has a process given up the begin round of the call in progress, which other processes have seen
  * completed? It takes no part in the call, nor in rounds about how the call has ended. */
@@ -139,6 +148,7 @@ typedef struct mst_nodes_options {
     int64_t warn_after_ns, fail_after_ns;
     int32_t on_lost;
     int64_t abort_after_ns, exit_after_ns; /* as in muster_runtime_options */
+    int64_t close_grace_ns;                /* how long the close waits for the other processes; 0: 5 s, of which tests would wait */
     void (*log)(void *user, muster_log_level level, const char *line);
     void *log_user;
 } mst_nodes_options;

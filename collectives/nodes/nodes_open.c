@@ -15,7 +15,7 @@
 #include <unistd.h>
 
 static const char where[] = "muster_runtime_open";
-static const int64_t close_grace_ns = 5LL * 1000000000, lost_grace_ns = 5LL * 1000000000, drain_grace_ns = 200 * 1000000;
+static const int64_t default_close_grace_ns = 5LL * 1000000000, lost_grace_ns = 5LL * 1000000000, drain_grace_ns = 200 * 1000000;
 
 /* ---- hosts ---- */
 
@@ -144,6 +144,7 @@ static muster_status fill(mst_nodes *nodes, const mst_nodes_options *options) {
     nodes->processes = nodes->wire->processes;
     nodes->warn_after_ns = options->warn_after_ns;
     nodes->fail_after_ns = options->fail_after_ns;
+    nodes->close_grace_ns = options->close_grace_ns ? options->close_grace_ns : default_close_grace_ns;
     nodes->host_of = mst_alloc((size_t)nodes->processes * sizeof *nodes->host_of);
     if (!nodes->host_of)
         return mst_out_of_memory("the hosts of the processes", (int64_t)nodes->processes * (int64_t)sizeof *nodes->host_of);
@@ -186,10 +187,10 @@ muster_status mst_nodes_open(const mst_nodes_options *options, mst_nodes **nodes
  * the wire is stale. KEEP: another process works on for longer than this one waits. But where
  * the opening has failed, and not in all processes together, nobody has work that is waited for. */
 static mst_wire_end agree_to_close(mst_nodes *nodes) {
-    if (atomic_load(&nodes->lost)) return MST_WIRE_LOST;
+    if (atomic_load(&nodes->lost) || mst_wire_has_ended(nodes->wire)) return MST_WIRE_LOST;
     if (nodes->rounds->closed >= 0) return MST_WIRE_FREE;
-    const bool sooner = nodes->fail_after_ns >= 0 && nodes->fail_after_ns < close_grace_ns;
-    const muster_status status = mst_rounds_close(nodes, sooner ? nodes->fail_after_ns : close_grace_ns);
+    const bool sooner = nodes->fail_after_ns >= 0 && nodes->fail_after_ns < nodes->close_grace_ns;
+    const muster_status status = mst_rounds_close(nodes, sooner ? nodes->fail_after_ns : nodes->close_grace_ns);
     if (status == MUSTER_OK) return MST_WIRE_FREE;
     if (!nodes->first || atomic_load(&nodes->lost)) return MST_WIRE_LOST;
     return status == MUSTER_TIMEOUT || status == MUSTER_BAD_STATE ? MST_WIRE_KEEP : MST_WIRE_LOST;

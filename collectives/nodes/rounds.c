@@ -45,9 +45,20 @@ muster_status mst_rounds_give_up(mst_nodes *nodes, muster_status status) {
 }
 
 void mst_nodes_poison(mst_nodes *nodes, muster_status status, int32_t rank) {
+    if (status == MUSTER_CANCELLED) mst_ended_name(nodes);
     const mst_control_message message = {
         .type = MST_CONTROL_FAILED, .epoch = nodes->rounds->epoch, .status = status, .rank = rank, .process = nodes->process};
     mst_rounds_poison(nodes, message);
+}
+
+muster_status mst_rounds_failed_with(const mst_nodes *nodes, char text[MST_MESSAGE_SIZE]) {
+    const mst_control *control = &nodes->rounds->control;
+    if (!mst_control_is_poisoned(control, MST_CONTROL_FAILED, nodes->rounds->epoch)) return MUSTER_OK;
+    pthread_mutex_lock(&nodes->wire->lock);
+    const muster_status status = control->poison[MST_CONTROL_FAILED].status;
+    if (text) memcpy(text, control->poison[MST_CONTROL_FAILED].text, MST_MESSAGE_SIZE);
+    pthread_mutex_unlock(&nodes->wire->lock);
+    return status;
 }
 
 bool mst_nodes_given_up(const mst_nodes *nodes) {
@@ -77,7 +88,7 @@ muster_status mst_rounds_failed(mst_nodes *nodes, const char *where, const mst_n
     mst_rounds_sentences(nodes, wait, header.at, -1, mine, sentences);
     mst_nodes_process_text(nodes, header.at, name);
     if (!sentences[0][0]) return mst_error(header.status, "%s: %s failed with %s", where, name, muster_status_name(header.status));
-    if (strstr(sentences[0], name)) return mst_error_restore(header.status, sentences[0]);
+    if (strstr(sentences[0], name) || header.status == MUSTER_CANCELLED) return mst_error_restore(header.status, sentences[0]);
     return mst_error(header.status, "%.*s, in %s", MST_MESSAGE_SIZE - 6 - (int)strlen(name), sentences[0], name);
 }
 
@@ -151,6 +162,10 @@ static muster_status begin(mst_nodes *nodes, mst_round *round) {
     round->text[MST_ROUND_TEXT - 1] = 0;
     round->all = NULL;
     MUSTER_TRY(refused_before(nodes, round));
+    if (mst_wire_has_ended(nodes->wire))
+        return mst_error(MUSTER_BAD_STATE,
+                         "%s: expected MPI to be in use, but the program has called MPI_Finalize: it closes its runtimes before",
+                         round->where);
     mst_rounds_enter(nodes, rounds->epoch + 1);
     if (rounds->begun) {
         memcpy(rounds->last, rounds->text, sizeof rounds->last);
@@ -161,6 +176,7 @@ static muster_status begin(mst_nodes *nodes, mst_round *round) {
     memcpy(rounds->text, round->text, sizeof rounds->text);
     snprintf(doing, sizeof doing, "call %" PRIu64 " (%s)", mst_call_number(rounds->epoch), round->text);
     mst_nodes_wait wait = wait_of(nodes, round, doing);
+    round->status = mst_ended_refuse(nodes, round);
     MUSTER_TRY(arrive_to_begin(nodes, round, &wait));
     if (rounds->arrival.header.number.least != rounds->arrival.header.number.most) MUSTER_TRY(renew_data(nodes, round, &wait));
     round->all = rounds->arrival.all;
@@ -169,11 +185,12 @@ static muster_status begin(mst_nodes *nodes, mst_round *round) {
 
 /* A process that answers is not lost: it waits in the call, where it has a deadline of its own. One
  * that does not answer may be in a body, and bodies may take as long as they like, unless the call
- * has failed: then the others have given up already. */
+ * has failed: then the others have given up already. A call that is ended has not failed. */
 static bool may_still_end(const mst_nodes *nodes, const mst_round *round, const mst_nodes_wait *wait) {
     if (mst_nodes_given_up(nodes)) return false;
-    if (!wait->silent) return true;
-    return round->status == MUSTER_OK && !mst_control_is_poisoned(&nodes->rounds->control, MST_CONTROL_FAILED, nodes->rounds->epoch);
+    if (!wait->silent || round->status == MUSTER_CANCELLED) return true;
+    const muster_status failed = mst_rounds_failed_with(nodes, NULL);
+    return round->status == MUSTER_OK && (failed == MUSTER_OK || failed == MUSTER_CANCELLED);
 }
 
 /* A warning may not have had the time to find whom it is about. */
@@ -201,12 +218,14 @@ static muster_status wait_on(mst_nodes *nodes, const mst_round *round, mst_nodes
 static muster_status end(mst_nodes *nodes, mst_round *round) {
     mst_rounds *rounds = nodes->rounds;
     char doing[MST_CALL_TEXT], mine[MST_MESSAGE_SIZE];
+    round->status = mst_ended_hear(nodes, round);
     mst_error_save(mine);
     round->all = NULL;
     MUSTER_TRY(refused_before(nodes, round));
     snprintf(doing, sizeof doing, "the end of call %" PRIu64 " (%s)", mst_call_number(rounds->epoch), rounds->text);
     mst_nodes_wait wait = wait_of(nodes, round, doing);
     if (round->status == MUSTER_OK) wait.waiter.ended = round;
+    if (round->status == MUSTER_OK && round->must_end) wait.round = round;
     mst_arrival_input input = input_of(round, MST_ROUND_END);
     muster_status status = mst_rounds_arrive(nodes, &input, &wait);
     if (status == MUSTER_TIMEOUT) status = wait_on(nodes, round, &wait);

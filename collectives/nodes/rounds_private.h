@@ -80,6 +80,7 @@ typedef struct mst_nodes_wait {
     /* Called in each turn, without the lock: true ends the wait with ABORTED, without a message. */
     bool (*aborted)(void *context);
     void *context;
+    const mst_round *round;               /* an end round, which asks its must_end; NULL: none */
     int64_t spin_ns;                      /* spin for so long, then yield, then sleep up to 1 ms */
     int64_t warn_after_ns, fail_after_ns; /* negative: never */
     /* After TIMEOUT: the process that is late; its host and what is known of it are in the message.
@@ -162,6 +163,22 @@ muster_status mst_rounds_failed(mst_nodes *nodes, const char *where, const mst_n
  * sentences[1] become those of the two, "" if they could not be had. */
 void mst_rounds_sentences(mst_nodes *nodes, const mst_nodes_wait *wait, int32_t first, int32_t second, const char *mine,
                           char sentences[2][MST_MESSAGE_SIZE]);
+
+/* The status with which the call in progress has failed, by the reports that have come here from
+ * any process, this one too. OK: no report has come. text: becomes the message; NULL: the caller
+ * does not want it. */
+muster_status mst_rounds_failed_with(const mst_nodes *nodes, char text[MST_MESSAGE_SIZE]);
+
+/* ---- calls that are ended (ended.c) ---- */
+
+/* Adds the name of this process to the thread's last error. */
+void mst_ended_name(const mst_nodes *nodes);
+/* The status that this process brings to a begin round (refuse) and to an end round (hear):
+ * round->status or CANCELLED. The message is the thread's last error. */
+muster_status mst_ended_refuse(const mst_nodes *nodes, const mst_round *round);
+muster_status mst_ended_hear(const mst_nodes *nodes, const mst_round *round);
+/* This process is told to end the call, and waits in its end round: tells the others. */
+void mst_ended_report(mst_nodes *nodes, const mst_round *round);
 
 /* ---- what differs (differing.c) ---- */
 

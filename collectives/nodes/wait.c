@@ -3,6 +3,7 @@
 #include "rounds_private.h"
 
 #include "clock_impl.h"
+#include "locale_impl.h"
 
 #include <inttypes.h>
 #include <sched.h>
@@ -83,10 +84,10 @@ static const char *path_text(const mst_nodes *nodes, const mst_late *late, char 
 static void late_sentence(const mst_nodes *nodes, const mst_nodes_wait *wait, const mst_late *late, int64_t waited_ns,
                           char sentence[WAIT_SENTENCE]) {
     char self[MST_PROCESS_TEXT], name[MST_PROCESS_TEXT], path[128];
-    snprintf(sentence, WAIT_SENTENCE, "%s waited %.3g s in %.160s for %s%s, which %s", mst_nodes_process_text(nodes, nodes->process, self),
-             (double)waited_ns * 1e-9, wait->waiter.doing,
-             late->hops ? mst_nodes_process_text(nodes, late->path[late->hops - 1], name) : "other processes", path_text(nodes, late, path),
-             late->text);
+    mst_snprintf(sentence, WAIT_SENTENCE, "%s waited %.3g s in %.160s for %s%s, which %s",
+                 mst_nodes_process_text(nodes, nodes->process, self), (double)waited_ns * 1e-9, wait->waiter.doing,
+                 late->hops ? mst_nodes_process_text(nodes, late->path[late->hops - 1], name) : "other processes",
+                 path_text(nodes, late, path), late->text);
 }
 
 /* Those that also wait learn the same message, with the status TIMEOUT. */
@@ -223,6 +224,10 @@ static muster_status run(mst_nodes *nodes, mst_nodes_wait *wait) {
         if (poisoned && (progress == MST_PROGRESS_RUNNING || wait->phase == MST_WAIT_ROUND)) return by_poison(nodes, wait, poison);
         if (progress != MST_PROGRESS_RUNNING) return ended(nodes, wait, progress);
         if (wait->aborted && wait->aborted(wait->context)) return MUSTER_ABORTED;
+        if (wait->round && wait->round->must_end(wait->round->must_end_context)) {
+            mst_ended_report(nodes, wait->round);
+            wait->round = NULL;
+        }
         if (state.returned) return refuse(nodes, wait, &state);
         now_ns = mst_now_ns();
         if (wait->waiter.machine->moved) { /* a deadline is for waits in which nothing moves */

@@ -55,6 +55,9 @@ int32_t mst_wire_send(mst_wire *wire, const void *from, int64_t bytes, int32_t t
 /* After MUSTER_WIRE_ERROR: makes "<what>: <the words of the wire>" the thread's last error. Returns
  * SYSTEM. */
 muster_status mst_wire_error(const mst_wire *wire, const char *what);
+/* Has the program ended what the wire is made of (MPI_Finalize)? From then on its functions fail by
+ * themselves, since an MPI ends a process that calls it. Takes the lock. */
+bool mst_wire_has_ended(mst_wire *wire);
 /* Instead of mst_free, for memory that the wire may still read or write because something was given
  * up: it stays until the process ends. Threads: any. */
 void mst_wire_keep(void *block);

@@ -178,19 +178,21 @@ static inline void muster_driver_counts_init(muster_driver_counts *counts) {
 }
 MUSTER_API MUSTER_NODISCARD muster_status muster_driver_get_counts(const muster_driver *driver, muster_driver_counts *counts);
 
-/* For replaced parts: the client of the worker. This and the next three functions give NULL, "no
- * tensor" or 0 if there is none (on a member of a group other than rank 0, or for an index out of
- * range). */
+/* For replaced parts: the client of the worker, or NULL if there is none (on a member of a group
+ * other than rank 0). */
 MUSTER_API muster_client *muster_driver_client(muster_driver *driver);
-/* Host memory of value `index`. In a fetch: the memory to be filled. In an integration: the values
- * of its fetch. At other times: the values of the last integration, unless a fetch has begun
- * since. */
-MUSTER_API muster_tensor muster_driver_fetched(muster_driver *driver, int32_t index);
-/* In a send, on the worker's device. Downpour: the gradients accumulated since the previous send,
- * before local_update, as f32 where the value is f16 or bf16. EASGD: x - c of this step's
- * integration, not yet multiplied by alpha. */
-MUSTER_API muster_tensor muster_driver_outgoing(muster_driver *driver, int32_t index);
-/* The alpha of EASGD. */
+/* *tensor becomes the host memory of value `index`. In a fetch: the memory to be filled. In an
+ * integration: the values of its fetch. At other times: the values of the last integration, unless
+ * a fetch has begun since. After a failure *tensor is "no tensor". Errors: INVALID_ARGUMENT (NULL),
+ * OUT_OF_RANGE (no such value), BAD_STATE (a driver that has been destroyed, or that of a member of
+ * a group other than rank 0, which has no values). */
+MUSTER_API MUSTER_NODISCARD muster_status muster_driver_fetched(muster_driver *driver, int32_t index, muster_tensor *tensor);
+/* In a send, *tensor becomes memory on the worker's device. Downpour: the gradients accumulated
+ * since the previous send, before local_update, as f32 where the value is f16 or bf16. EASGD: x - c
+ * of this step's integration, not yet multiplied by alpha. Errors: as muster_driver_fetched, and
+ * UNSUPPORTED (a driver of muster_driver_create, which sends nothing of its own). */
+MUSTER_API MUSTER_NODISCARD muster_status muster_driver_outgoing(muster_driver *driver, int32_t index, muster_tensor *tensor);
+/* The alpha of EASGD, or 0. */
 MUSTER_API double muster_driver_alpha(const muster_driver *driver);
 
 #ifdef __cplusplus

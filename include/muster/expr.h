@@ -7,10 +7,20 @@
  * The operands come first, NULL for one that is missing, with all behind it; then the attributes
  * that the operation must have, every floating-point one, and integers whose default is not 0
  * (MUSTER_NONE: the axis of argmin is not given). The others follow as fields, in any order or not
- * at all: a number by its name, a list by MUSTER_LIST(name, ...).
- * C++ calls the functions whose names end in _at, with a struct that holds the fields. A list of
- * sizes is MUSTER_SHAPE(...). Each function is muster_expr_apply with its name; errors and threads
- * are those of muster_expr_apply. */
+ * at all: a number by its name, a list by MUSTER_LIST(name, ...). A list of sizes is
+ * MUSTER_SHAPE(...). A list of one entry is a list, too: `.axis = 0` compiles, since C takes the 0
+ * for a null pointer, and the call is refused, as muster_expr_sum(x, 0) is.
+ * C++ calls the functions whose names end in _at, with a struct that holds the fields, in which
+ * {} leaves out all, and {0} does not mean axis 0:
+ *
+ *     const int64_t rows[] = {0};
+ *     muster_mean_attributes by_row = {};
+ *     by_row.axis = rows, by_row.axis_count = 1;
+ *     muster_expr *loss = muster_expr_mean_at(MUSTER_HERE, h, by_row);
+ *
+ * or muster_expr_parse(graph, "mean(h, axis=0)", "h", h), which is the same in both languages.
+ * Each function is muster_expr_apply with its name; errors and threads are those of
+ * muster_expr_apply. */
 #ifndef MUSTER_EXPR_H
 #define MUSTER_EXPR_H
 
@@ -28,14 +38,43 @@ extern "C" {
 #else
 #define MUSTER_NOTHING_ NULL
 #endif
-/* The place in the program, for messages. */
-#define MUSTER_LINE_TEXT_(line) #line
-#define MUSTER_LINE_TEXT(line) MUSTER_LINE_TEXT_(line)
-#define MUSTER_HERE __FILE__ ":" MUSTER_LINE_TEXT(__LINE__)
 /* clang-format off */
 /* A field that is a list: MUSTER_LIST(axis, 0, 1). */
 #define MUSTER_LIST(name, ...) \
     .name##_count = (int32_t)(sizeof((const int64_t[]){__VA_ARGS__}) / sizeof(int64_t)), .name = (const int64_t[]){__VA_ARGS__}
+
+/* The count of a list, or INT32_MIN: an address without a count, or a number in place of a list,
+ * which the library refuses. `bits` are those of muster_fields_ that say so of this list. */
+static inline int32_t muster_list_count_(int32_t reserved, int32_t bits, const int64_t *list, int32_t count) {
+    return list ? (count ? count : INT32_MIN) : (reserved & bits) ? INT32_MIN : count;
+}
+#ifndef __cplusplus
+/* Which fields a call gives, read from their text. Bit 0: the first value has no name. Bit l + 1:
+ * the call names list l of `lists` (".stride .padding ") without its count, and not with a null
+ * pointer that is written as one. Text in brackets does not count. */
+static inline int32_t muster_fields_(const char *lists, const char *text) {
+    const char first = text[strspn(text, " ")];
+    int32_t found = first && first != '.' && first != ',';
+    for (int32_t bit = 2; *lists; bit *= 2, lists += strcspn(lists, " ") + 1) {
+        const size_t length = strcspn(lists, " ");
+        int32_t depth = 0, alone = 0;
+        for (const char *at = text; *at; at++) {
+            depth += (*at == '(' || *at == '{' || *at == '[') - (*at == ')' || *at == '}' || *at == ']');
+            if (depth || *at != '.' || strncmp(at, lists, length)) continue;
+            const char *value = at + length + strspn(at + length, " ");
+            if (!strncmp(at + length, "_count", 6) && strchr(" =", at[length + 6])) {
+                alone = 0;
+                break;
+            }
+            if (*value != '=') continue;
+            value += 1 + strspn(value + 1, " (");
+            alone = strncmp(value, "void", 4) && strncmp(value, "nullptr", 7) && strncmp(value, "NULL", 4);
+        }
+        if (alone) found |= bit;
+    }
+    return found;
+}
+#endif
 
 /* stop_gradient: x, whose gradient is taken as 0. */
 static inline muster_expr *muster_expr_stop_gradient_at(const char *where, muster_expr *x) {
@@ -53,11 +92,14 @@ static inline muster_expr *muster_expr_full_at(const char *where, muster_graph *
     muster_attribute list[4];
     memset(list, 0, sizeof list);
     list[0].name = "shape";
+    list[0].kind = MUSTER_ATTRIBUTE_SIZES;
     list[0].integers = shape;
     list[0].count = shape_count;
     list[1].name = "value";
+    list[1].kind = MUSTER_ATTRIBUTE_NUMBER;
     list[1].number = value;
     list[2].name = "dtype";
+    list[2].kind = MUSTER_ATTRIBUTE_DTYPE;
     list[2].integer = dtype;
     (void)muster_expr_apply(graph, "full", MUSTER_NOTHING_, 0, list, where, &result);
     return result;
@@ -71,6 +113,7 @@ static inline muster_expr *muster_expr_full_like_at(const char *where, muster_ex
     muster_attribute list[2];
     memset(list, 0, sizeof list);
     list[0].name = "value";
+    list[0].kind = MUSTER_ATTRIBUTE_NUMBER;
     list[0].number = value;
     muster_expr *inputs[1];
     inputs[0] = x;
@@ -101,7 +144,7 @@ static inline muster_expr *muster_expr_ones_like_at(const char *where, muster_ex
 }
 #define muster_expr_ones_like(...) muster_expr_ones_like_at(MUSTER_HERE, __VA_ARGS__)
 
-/* negative: -x. */
+/* negative: -x; of unsigned integers it wraps around. */
 static inline muster_expr *muster_expr_negative_at(const char *where, muster_expr *x) {
     muster_expr *result;
     muster_expr *inputs[1];
@@ -398,6 +441,7 @@ static inline muster_expr *muster_expr_leaky_relu_at(const char *where, muster_e
     muster_attribute list[2];
     memset(list, 0, sizeof list);
     list[0].name = "alpha";
+    list[0].kind = MUSTER_ATTRIBUTE_NUMBER;
     list[0].number = alpha;
     muster_expr *inputs[1];
     inputs[0] = x;
@@ -412,6 +456,7 @@ static inline muster_expr *muster_expr_elu_at(const char *where, muster_expr *x,
     muster_attribute list[2];
     memset(list, 0, sizeof list);
     list[0].name = "alpha";
+    list[0].kind = MUSTER_ATTRIBUTE_NUMBER;
     list[0].number = alpha;
     muster_expr *inputs[1];
     inputs[0] = x;
@@ -426,6 +471,7 @@ static inline muster_expr *muster_expr_celu_at(const char *where, muster_expr *x
     muster_attribute list[2];
     memset(list, 0, sizeof list);
     list[0].name = "alpha";
+    list[0].kind = MUSTER_ATTRIBUTE_NUMBER;
     list[0].number = alpha;
     muster_expr *inputs[1];
     inputs[0] = x;
@@ -450,8 +496,10 @@ static inline muster_expr *muster_expr_hard_sigmoid_at(const char *where, muster
     muster_attribute list[3];
     memset(list, 0, sizeof list);
     list[0].name = "alpha";
+    list[0].kind = MUSTER_ATTRIBUTE_NUMBER;
     list[0].number = alpha;
     list[1].name = "beta";
+    list[1].kind = MUSTER_ATTRIBUTE_NUMBER;
     list[1].number = beta;
     muster_expr *inputs[1];
     inputs[0] = x;
@@ -489,6 +537,16 @@ static inline muster_expr *muster_expr_softsign_at(const char *where, muster_exp
     return result;
 }
 #define muster_expr_softsign(...) muster_expr_softsign_at(MUSTER_HERE, __VA_ARGS__)
+
+/* log_sigmoid: log(sigmoid(x)) = -log(1 + exp(-x)), without overflow. */
+static inline muster_expr *muster_expr_log_sigmoid_at(const char *where, muster_expr *x) {
+    muster_expr *result;
+    muster_expr *inputs[1];
+    inputs[0] = x;
+    (void)muster_expr_apply(muster_expr_graph(x), "log_sigmoid", inputs, 1, MUSTER_NOTHING_, where, &result);
+    return result;
+}
+#define muster_expr_log_sigmoid(...) muster_expr_log_sigmoid_at(MUSTER_HERE, __VA_ARGS__)
 
 /* sign: -1, 0 or 1; the gradient is 0. */
 static inline muster_expr *muster_expr_sign_at(const char *where, muster_expr *x) {
@@ -540,7 +598,7 @@ static inline muster_expr *muster_expr_trunc_at(const char *where, muster_expr *
 }
 #define muster_expr_trunc(...) muster_expr_trunc_at(MUSTER_HERE, __VA_ARGS__)
 
-/* bitwise_not: x with every bit inverted. No gradient: it takes integers. */
+/* bitwise_not: x with every bit inverted; of truth values not. No gradient: it takes integers. */
 static inline muster_expr *muster_expr_bitwise_not_at(const char *where, muster_expr *x) {
     muster_expr *result;
     muster_expr *inputs[1];
@@ -550,7 +608,7 @@ static inline muster_expr *muster_expr_bitwise_not_at(const char *where, muster_
 }
 #define muster_expr_bitwise_not(...) muster_expr_bitwise_not_at(MUSTER_HERE, __VA_ARGS__)
 
-/* add: a + b. */
+/* add: a + b; of truth values or. */
 static inline muster_expr *muster_expr_add_at(const char *where, muster_expr *a, muster_expr *b) {
     muster_expr *result;
     muster_expr *inputs[2];
@@ -572,7 +630,7 @@ static inline muster_expr *muster_expr_subtract_at(const char *where, muster_exp
 }
 #define muster_expr_subtract(...) muster_expr_subtract_at(MUSTER_HERE, __VA_ARGS__)
 
-/* multiply: a b. */
+/* multiply: a b; of truth values and. */
 static inline muster_expr *muster_expr_multiply_at(const char *where, muster_expr *a, muster_expr *b) {
     muster_expr *result;
     muster_expr *inputs[2];
@@ -583,16 +641,29 @@ static inline muster_expr *muster_expr_multiply_at(const char *where, muster_exp
 }
 #define muster_expr_multiply(...) muster_expr_multiply_at(MUSTER_HERE, __VA_ARGS__)
 
-/* divide: a / b; of integers, rounded towards zero. */
-static inline muster_expr *muster_expr_divide_at(const char *where, muster_expr *a, muster_expr *b) {
+/* divide: a / b; of integers and truth values f64; dtype: of the result. */
+typedef struct muster_divide_attributes {
+    int32_t reserved; /* 0; set by the macro in C */
+    int64_t dtype;
+} muster_divide_attributes;
+static inline muster_expr *muster_expr_divide_at(const char *where, muster_expr *a, muster_expr *b, muster_divide_attributes attributes) {
     muster_expr *result;
+    muster_attribute list[2];
+    memset(list, 0, sizeof list);
+    list[0].name = "dtype";
+    list[0].kind = MUSTER_ATTRIBUTE_DTYPE;
+    list[0].integer = attributes.dtype;
     muster_expr *inputs[2];
     inputs[0] = a;
     inputs[1] = b;
-    (void)muster_expr_apply(muster_expr_graph(a), "divide", inputs, 2, MUSTER_NOTHING_, where, &result);
+    (void)muster_expr_apply(muster_expr_graph(a), "divide", inputs, 2, list, where, &result);
     return result;
 }
-#define muster_expr_divide(...) muster_expr_divide_at(MUSTER_HERE, __VA_ARGS__)
+#ifndef __cplusplus
+#define muster_expr_divide(...) muster_expr_divide_(__VA_ARGS__, )
+#define muster_expr_divide_(a0, a1, ...) \
+    muster_expr_divide_at(MUSTER_HERE, a0, a1, (muster_divide_attributes){0, __VA_ARGS__})
+#endif
 
 /* maximum: the larger of a and b; of equals a has the gradient. */
 static inline muster_expr *muster_expr_maximum_at(const char *where, muster_expr *a, muster_expr *b) {
@@ -616,7 +687,8 @@ static inline muster_expr *muster_expr_minimum_at(const char *where, muster_expr
 }
 #define muster_expr_minimum(...) muster_expr_minimum_at(MUSTER_HERE, __VA_ARGS__)
 
-/* power: a to the power of b. */
+/* power: a to the power of b; of integers b is a plain number from 0 on, and the power wraps
+ * around. */
 static inline muster_expr *muster_expr_power_at(const char *where, muster_expr *a, muster_expr *b) {
     muster_expr *result;
     muster_expr *inputs[2];
@@ -637,6 +709,18 @@ static inline muster_expr *muster_expr_floor_divide_at(const char *where, muster
     return result;
 }
 #define muster_expr_floor_divide(...) muster_expr_floor_divide_at(MUSTER_HERE, __VA_ARGS__)
+
+/* trunc_divide: a / b of integers, rounded towards zero; 0 where b is 0. No gradient: it takes
+ * integers. */
+static inline muster_expr *muster_expr_trunc_divide_at(const char *where, muster_expr *a, muster_expr *b) {
+    muster_expr *result;
+    muster_expr *inputs[2];
+    inputs[0] = a;
+    inputs[1] = b;
+    (void)muster_expr_apply(muster_expr_graph(a), "trunc_divide", inputs, 2, MUSTER_NOTHING_, where, &result);
+    return result;
+}
+#define muster_expr_trunc_divide(...) muster_expr_trunc_divide_at(MUSTER_HERE, __VA_ARGS__)
 
 /* remainder: a - b floor(a / b), with the sign of b. */
 static inline muster_expr *muster_expr_remainder_at(const char *where, muster_expr *a, muster_expr *b) {
@@ -682,7 +766,29 @@ static inline muster_expr *muster_expr_hypot_at(const char *where, muster_expr *
 }
 #define muster_expr_hypot(...) muster_expr_hypot_at(MUSTER_HERE, __VA_ARGS__)
 
-/* bitwise_and: the bits that a and b have. No gradient: it takes integers. */
+/* logaddexp: log(exp(a) + exp(b)) without overflow. */
+static inline muster_expr *muster_expr_logaddexp_at(const char *where, muster_expr *a, muster_expr *b) {
+    muster_expr *result;
+    muster_expr *inputs[2];
+    inputs[0] = a;
+    inputs[1] = b;
+    (void)muster_expr_apply(muster_expr_graph(a), "logaddexp", inputs, 2, MUSTER_NOTHING_, where, &result);
+    return result;
+}
+#define muster_expr_logaddexp(...) muster_expr_logaddexp_at(MUSTER_HERE, __VA_ARGS__)
+
+/* logaddexp2: log2(2^a + 2^b) without overflow. */
+static inline muster_expr *muster_expr_logaddexp2_at(const char *where, muster_expr *a, muster_expr *b) {
+    muster_expr *result;
+    muster_expr *inputs[2];
+    inputs[0] = a;
+    inputs[1] = b;
+    (void)muster_expr_apply(muster_expr_graph(a), "logaddexp2", inputs, 2, MUSTER_NOTHING_, where, &result);
+    return result;
+}
+#define muster_expr_logaddexp2(...) muster_expr_logaddexp2_at(MUSTER_HERE, __VA_ARGS__)
+
+/* bitwise_and: the bits that a and b have; of truth values and. No gradient: it takes integers. */
 static inline muster_expr *muster_expr_bitwise_and_at(const char *where, muster_expr *a, muster_expr *b) {
     muster_expr *result;
     muster_expr *inputs[2];
@@ -693,7 +799,7 @@ static inline muster_expr *muster_expr_bitwise_and_at(const char *where, muster_
 }
 #define muster_expr_bitwise_and(...) muster_expr_bitwise_and_at(MUSTER_HERE, __VA_ARGS__)
 
-/* bitwise_or: the bits that a or b has. No gradient: it takes integers. */
+/* bitwise_or: the bits that a or b has; of truth values or. No gradient: it takes integers. */
 static inline muster_expr *muster_expr_bitwise_or_at(const char *where, muster_expr *a, muster_expr *b) {
     muster_expr *result;
     muster_expr *inputs[2];
@@ -704,7 +810,8 @@ static inline muster_expr *muster_expr_bitwise_or_at(const char *where, muster_e
 }
 #define muster_expr_bitwise_or(...) muster_expr_bitwise_or_at(MUSTER_HERE, __VA_ARGS__)
 
-/* bitwise_xor: the bits that one of a and b has. No gradient: it takes integers. */
+/* bitwise_xor: the bits that one of a and b has; of truth values exclusive or. No gradient: it
+ * takes integers. */
 static inline muster_expr *muster_expr_bitwise_xor_at(const char *where, muster_expr *a, muster_expr *b) {
     muster_expr *result;
     muster_expr *inputs[2];
@@ -714,6 +821,30 @@ static inline muster_expr *muster_expr_bitwise_xor_at(const char *where, muster_
     return result;
 }
 #define muster_expr_bitwise_xor(...) muster_expr_bitwise_xor_at(MUSTER_HERE, __VA_ARGS__)
+
+/* left_shift: a 2^b, which wraps around; 0 where b is below 0 or has as many bits as a. No
+ * gradient: it takes integers. */
+static inline muster_expr *muster_expr_left_shift_at(const char *where, muster_expr *a, muster_expr *b) {
+    muster_expr *result;
+    muster_expr *inputs[2];
+    inputs[0] = a;
+    inputs[1] = b;
+    (void)muster_expr_apply(muster_expr_graph(a), "left_shift", inputs, 2, MUSTER_NOTHING_, where, &result);
+    return result;
+}
+#define muster_expr_left_shift(...) muster_expr_left_shift_at(MUSTER_HERE, __VA_ARGS__)
+
+/* right_shift: a / 2^b rounded down; 0, or -1 of a negative a, where b is below 0 or has as many
+ * bits as a. No gradient: it takes integers. */
+static inline muster_expr *muster_expr_right_shift_at(const char *where, muster_expr *a, muster_expr *b) {
+    muster_expr *result;
+    muster_expr *inputs[2];
+    inputs[0] = a;
+    inputs[1] = b;
+    (void)muster_expr_apply(muster_expr_graph(a), "right_shift", inputs, 2, MUSTER_NOTHING_, where, &result);
+    return result;
+}
+#define muster_expr_right_shift(...) muster_expr_right_shift_at(MUSTER_HERE, __VA_ARGS__)
 
 /* equal: is a equal to b?. No gradient: its result changes in steps. */
 static inline muster_expr *muster_expr_equal_at(const char *where, muster_expr *a, muster_expr *b) {
@@ -854,7 +985,8 @@ static inline muster_expr *muster_expr_isinf_at(const char *where, muster_expr *
 }
 #define muster_expr_isinf(...) muster_expr_isinf_at(MUSTER_HERE, __VA_ARGS__)
 
-/* where: a where the condition is true, else b. */
+/* where: a where the condition is true, else b; two plain numbers take the dtype of what stands
+ * beside. */
 static inline muster_expr *muster_expr_where_at(const char *where, muster_expr *condition, muster_expr *a, muster_expr *b) {
     muster_expr *result;
     muster_expr *inputs[3];
@@ -866,14 +998,17 @@ static inline muster_expr *muster_expr_where_at(const char *where, muster_expr *
 }
 #define muster_expr_where(...) muster_expr_where_at(MUSTER_HERE, __VA_ARGS__)
 
-/* clip: x limited to [low, high]; the gradient is that of x inside and at the bounds, else 0. */
+/* clip: x limited to [low, high], or high where low is above it; the gradient is that of x inside
+ * and at the bounds, else 0. */
 static inline muster_expr *muster_expr_clip_at(const char *where, muster_expr *x, double low, double high) {
     muster_expr *result;
     muster_attribute list[3];
     memset(list, 0, sizeof list);
     list[0].name = "low";
+    list[0].kind = MUSTER_ATTRIBUTE_NUMBER;
     list[0].number = low;
     list[1].name = "high";
+    list[1].kind = MUSTER_ATTRIBUTE_NUMBER;
     list[1].number = high;
     muster_expr *inputs[1];
     inputs[0] = x;
@@ -888,6 +1023,7 @@ static inline muster_expr *muster_expr_cast_at(const char *where, muster_expr *x
     muster_attribute list[2];
     memset(list, 0, sizeof list);
     list[0].name = "dtype";
+    list[0].kind = MUSTER_ATTRIBUTE_DTYPE;
     list[0].integer = dtype;
     muster_expr *inputs[1];
     inputs[0] = x;
@@ -907,22 +1043,29 @@ static inline muster_expr *muster_expr_relu_gradient_at(const char *where, muste
 }
 #define muster_expr_relu_gradient(...) muster_expr_relu_gradient_at(MUSTER_HERE, __VA_ARGS__)
 
-/* sum: the sum over the axes, or over all. */
+/* sum: the sum over the axes, or over all; of integers and truth values i64, of u8 to u64 u64;
+ * dtype: of the result. */
 typedef struct muster_sum_attributes {
-    int32_t reserved; /* 0 */
+    int32_t reserved; /* 0; set by the macro in C */
     int32_t axis_count;
     const int64_t *axis;
     int64_t keepdims;
+    int64_t dtype;
 } muster_sum_attributes;
 static inline muster_expr *muster_expr_sum_at(const char *where, muster_expr *x, muster_sum_attributes attributes) {
     muster_expr *result;
-    muster_attribute list[3];
+    muster_attribute list[4];
     memset(list, 0, sizeof list);
     list[0].name = "axis";
+    list[0].kind = MUSTER_ATTRIBUTE_LIST;
     list[0].integers = attributes.axis;
-    list[0].count = attributes.axis && !attributes.axis_count ? INT32_MIN : attributes.axis_count;
+    list[0].count = muster_list_count_(attributes.reserved, 3, attributes.axis, attributes.axis_count);
     list[1].name = "keepdims";
+    list[1].kind = MUSTER_ATTRIBUTE_INTEGER;
     list[1].integer = attributes.keepdims;
+    list[2].name = "dtype";
+    list[2].kind = MUSTER_ATTRIBUTE_DTYPE;
+    list[2].integer = attributes.dtype;
     muster_expr *inputs[1];
     inputs[0] = x;
     (void)muster_expr_apply(muster_expr_graph(x), "sum", inputs, 1, list, where, &result);
@@ -931,26 +1074,32 @@ static inline muster_expr *muster_expr_sum_at(const char *where, muster_expr *x,
 #ifndef __cplusplus
 #define muster_expr_sum(...) muster_expr_sum_(__VA_ARGS__, )
 #define muster_expr_sum_(a0, ...) \
-    muster_expr_sum_at(MUSTER_HERE, a0, (muster_sum_attributes){0, __VA_ARGS__})
+    muster_expr_sum_at(MUSTER_HERE, a0, (muster_sum_attributes){.reserved = muster_fields_(".axis ", #__VA_ARGS__), __VA_ARGS__})
 #endif
 
-/* prod: the product over the axes, or over all. No gradient: product / x is undefined where an
- * element is 0; exp(sum(log(x))) has one for positive elements. */
+/* prod: the product over the axes, or over all; of integers and truth values i64, of u8 to u64 u64;
+ * dtype: of the result. */
 typedef struct muster_prod_attributes {
-    int32_t reserved; /* 0 */
+    int32_t reserved; /* 0; set by the macro in C */
     int32_t axis_count;
     const int64_t *axis;
     int64_t keepdims;
+    int64_t dtype;
 } muster_prod_attributes;
 static inline muster_expr *muster_expr_prod_at(const char *where, muster_expr *x, muster_prod_attributes attributes) {
     muster_expr *result;
-    muster_attribute list[3];
+    muster_attribute list[4];
     memset(list, 0, sizeof list);
     list[0].name = "axis";
+    list[0].kind = MUSTER_ATTRIBUTE_LIST;
     list[0].integers = attributes.axis;
-    list[0].count = attributes.axis && !attributes.axis_count ? INT32_MIN : attributes.axis_count;
+    list[0].count = muster_list_count_(attributes.reserved, 3, attributes.axis, attributes.axis_count);
     list[1].name = "keepdims";
+    list[1].kind = MUSTER_ATTRIBUTE_INTEGER;
     list[1].integer = attributes.keepdims;
+    list[2].name = "dtype";
+    list[2].kind = MUSTER_ATTRIBUTE_DTYPE;
+    list[2].integer = attributes.dtype;
     muster_expr *inputs[1];
     inputs[0] = x;
     (void)muster_expr_apply(muster_expr_graph(x), "prod", inputs, 1, list, where, &result);
@@ -959,12 +1108,12 @@ static inline muster_expr *muster_expr_prod_at(const char *where, muster_expr *x
 #ifndef __cplusplus
 #define muster_expr_prod(...) muster_expr_prod_(__VA_ARGS__, )
 #define muster_expr_prod_(a0, ...) \
-    muster_expr_prod_at(MUSTER_HERE, a0, (muster_prod_attributes){0, __VA_ARGS__})
+    muster_expr_prod_at(MUSTER_HERE, a0, (muster_prod_attributes){.reserved = muster_fields_(".axis ", #__VA_ARGS__), __VA_ARGS__})
 #endif
 
 /* max: the largest element; of equals the first has the gradient. */
 typedef struct muster_max_attributes {
-    int32_t reserved; /* 0 */
+    int32_t reserved; /* 0; set by the macro in C */
     int32_t axis_count;
     const int64_t *axis;
     int64_t keepdims;
@@ -974,9 +1123,11 @@ static inline muster_expr *muster_expr_max_at(const char *where, muster_expr *x,
     muster_attribute list[3];
     memset(list, 0, sizeof list);
     list[0].name = "axis";
+    list[0].kind = MUSTER_ATTRIBUTE_LIST;
     list[0].integers = attributes.axis;
-    list[0].count = attributes.axis && !attributes.axis_count ? INT32_MIN : attributes.axis_count;
+    list[0].count = muster_list_count_(attributes.reserved, 3, attributes.axis, attributes.axis_count);
     list[1].name = "keepdims";
+    list[1].kind = MUSTER_ATTRIBUTE_INTEGER;
     list[1].integer = attributes.keepdims;
     muster_expr *inputs[1];
     inputs[0] = x;
@@ -986,12 +1137,12 @@ static inline muster_expr *muster_expr_max_at(const char *where, muster_expr *x,
 #ifndef __cplusplus
 #define muster_expr_max(...) muster_expr_max_(__VA_ARGS__, )
 #define muster_expr_max_(a0, ...) \
-    muster_expr_max_at(MUSTER_HERE, a0, (muster_max_attributes){0, __VA_ARGS__})
+    muster_expr_max_at(MUSTER_HERE, a0, (muster_max_attributes){.reserved = muster_fields_(".axis ", #__VA_ARGS__), __VA_ARGS__})
 #endif
 
 /* min: the smallest element; of equals the first has the gradient. */
 typedef struct muster_min_attributes {
-    int32_t reserved; /* 0 */
+    int32_t reserved; /* 0; set by the macro in C */
     int32_t axis_count;
     const int64_t *axis;
     int64_t keepdims;
@@ -1001,9 +1152,11 @@ static inline muster_expr *muster_expr_min_at(const char *where, muster_expr *x,
     muster_attribute list[3];
     memset(list, 0, sizeof list);
     list[0].name = "axis";
+    list[0].kind = MUSTER_ATTRIBUTE_LIST;
     list[0].integers = attributes.axis;
-    list[0].count = attributes.axis && !attributes.axis_count ? INT32_MIN : attributes.axis_count;
+    list[0].count = muster_list_count_(attributes.reserved, 3, attributes.axis, attributes.axis_count);
     list[1].name = "keepdims";
+    list[1].kind = MUSTER_ATTRIBUTE_INTEGER;
     list[1].integer = attributes.keepdims;
     muster_expr *inputs[1];
     inputs[0] = x;
@@ -1013,25 +1166,32 @@ static inline muster_expr *muster_expr_min_at(const char *where, muster_expr *x,
 #ifndef __cplusplus
 #define muster_expr_min(...) muster_expr_min_(__VA_ARGS__, )
 #define muster_expr_min_(a0, ...) \
-    muster_expr_min_at(MUSTER_HERE, a0, (muster_min_attributes){0, __VA_ARGS__})
+    muster_expr_min_at(MUSTER_HERE, a0, (muster_min_attributes){.reserved = muster_fields_(".axis ", #__VA_ARGS__), __VA_ARGS__})
 #endif
 
-/* mean: the average over the axes, or over all. */
+/* mean: the average over the axes, or over all; of integers and truth values f64; dtype: of the
+ * result. */
 typedef struct muster_mean_attributes {
-    int32_t reserved; /* 0 */
+    int32_t reserved; /* 0; set by the macro in C */
     int32_t axis_count;
     const int64_t *axis;
     int64_t keepdims;
+    int64_t dtype;
 } muster_mean_attributes;
 static inline muster_expr *muster_expr_mean_at(const char *where, muster_expr *x, muster_mean_attributes attributes) {
     muster_expr *result;
-    muster_attribute list[3];
+    muster_attribute list[4];
     memset(list, 0, sizeof list);
     list[0].name = "axis";
+    list[0].kind = MUSTER_ATTRIBUTE_LIST;
     list[0].integers = attributes.axis;
-    list[0].count = attributes.axis && !attributes.axis_count ? INT32_MIN : attributes.axis_count;
+    list[0].count = muster_list_count_(attributes.reserved, 3, attributes.axis, attributes.axis_count);
     list[1].name = "keepdims";
+    list[1].kind = MUSTER_ATTRIBUTE_INTEGER;
     list[1].integer = attributes.keepdims;
+    list[2].name = "dtype";
+    list[2].kind = MUSTER_ATTRIBUTE_DTYPE;
+    list[2].integer = attributes.dtype;
     muster_expr *inputs[1];
     inputs[0] = x;
     (void)muster_expr_apply(muster_expr_graph(x), "mean", inputs, 1, list, where, &result);
@@ -1040,25 +1200,36 @@ static inline muster_expr *muster_expr_mean_at(const char *where, muster_expr *x
 #ifndef __cplusplus
 #define muster_expr_mean(...) muster_expr_mean_(__VA_ARGS__, )
 #define muster_expr_mean_(a0, ...) \
-    muster_expr_mean_at(MUSTER_HERE, a0, (muster_mean_attributes){0, __VA_ARGS__})
+    muster_expr_mean_at(MUSTER_HERE, a0, (muster_mean_attributes){.reserved = muster_fields_(".axis ", #__VA_ARGS__), __VA_ARGS__})
 #endif
 
-/* var: the average of the squared distances from the average. */
+/* var: the average of the squared distances from the average, their sum divided by the number of
+ * elements less ddof; of integers and truth values f64; dtype: of the result. */
 typedef struct muster_var_attributes {
-    int32_t reserved; /* 0 */
+    int32_t reserved; /* 0; set by the macro in C */
     int32_t axis_count;
     const int64_t *axis;
     int64_t keepdims;
+    int64_t dtype;
+    int64_t ddof;
 } muster_var_attributes;
 static inline muster_expr *muster_expr_var_at(const char *where, muster_expr *x, muster_var_attributes attributes) {
     muster_expr *result;
-    muster_attribute list[3];
+    muster_attribute list[5];
     memset(list, 0, sizeof list);
     list[0].name = "axis";
+    list[0].kind = MUSTER_ATTRIBUTE_LIST;
     list[0].integers = attributes.axis;
-    list[0].count = attributes.axis && !attributes.axis_count ? INT32_MIN : attributes.axis_count;
+    list[0].count = muster_list_count_(attributes.reserved, 3, attributes.axis, attributes.axis_count);
     list[1].name = "keepdims";
+    list[1].kind = MUSTER_ATTRIBUTE_INTEGER;
     list[1].integer = attributes.keepdims;
+    list[2].name = "dtype";
+    list[2].kind = MUSTER_ATTRIBUTE_DTYPE;
+    list[2].integer = attributes.dtype;
+    list[3].name = "ddof";
+    list[3].kind = MUSTER_ATTRIBUTE_INTEGER;
+    list[3].integer = attributes.ddof;
     muster_expr *inputs[1];
     inputs[0] = x;
     (void)muster_expr_apply(muster_expr_graph(x), "var", inputs, 1, list, where, &result);
@@ -1067,25 +1238,35 @@ static inline muster_expr *muster_expr_var_at(const char *where, muster_expr *x,
 #ifndef __cplusplus
 #define muster_expr_var(...) muster_expr_var_(__VA_ARGS__, )
 #define muster_expr_var_(a0, ...) \
-    muster_expr_var_at(MUSTER_HERE, a0, (muster_var_attributes){0, __VA_ARGS__})
+    muster_expr_var_at(MUSTER_HERE, a0, (muster_var_attributes){.reserved = muster_fields_(".axis ", #__VA_ARGS__), __VA_ARGS__})
 #endif
 
 /* std: the square root of var; the gradient where it is 0 is 0. */
 typedef struct muster_std_attributes {
-    int32_t reserved; /* 0 */
+    int32_t reserved; /* 0; set by the macro in C */
     int32_t axis_count;
     const int64_t *axis;
     int64_t keepdims;
+    int64_t dtype;
+    int64_t ddof;
 } muster_std_attributes;
 static inline muster_expr *muster_expr_std_at(const char *where, muster_expr *x, muster_std_attributes attributes) {
     muster_expr *result;
-    muster_attribute list[3];
+    muster_attribute list[5];
     memset(list, 0, sizeof list);
     list[0].name = "axis";
+    list[0].kind = MUSTER_ATTRIBUTE_LIST;
     list[0].integers = attributes.axis;
-    list[0].count = attributes.axis && !attributes.axis_count ? INT32_MIN : attributes.axis_count;
+    list[0].count = muster_list_count_(attributes.reserved, 3, attributes.axis, attributes.axis_count);
     list[1].name = "keepdims";
+    list[1].kind = MUSTER_ATTRIBUTE_INTEGER;
     list[1].integer = attributes.keepdims;
+    list[2].name = "dtype";
+    list[2].kind = MUSTER_ATTRIBUTE_DTYPE;
+    list[2].integer = attributes.dtype;
+    list[3].name = "ddof";
+    list[3].kind = MUSTER_ATTRIBUTE_INTEGER;
+    list[3].integer = attributes.ddof;
     muster_expr *inputs[1];
     inputs[0] = x;
     (void)muster_expr_apply(muster_expr_graph(x), "std", inputs, 1, list, where, &result);
@@ -1094,13 +1275,13 @@ static inline muster_expr *muster_expr_std_at(const char *where, muster_expr *x,
 #ifndef __cplusplus
 #define muster_expr_std(...) muster_expr_std_(__VA_ARGS__, )
 #define muster_expr_std_(a0, ...) \
-    muster_expr_std_at(MUSTER_HERE, a0, (muster_std_attributes){0, __VA_ARGS__})
+    muster_expr_std_at(MUSTER_HERE, a0, (muster_std_attributes){.reserved = muster_fields_(".axis ", #__VA_ARGS__), __VA_ARGS__})
 #endif
 
 /* norm: sum(|x| ** ord) ** (1 / ord) of the elements along the axes, or of all; infinity: the
  * largest |x|. */
 typedef struct muster_norm_attributes {
-    int32_t reserved; /* 0 */
+    int32_t reserved; /* 0; set by the macro in C */
     int32_t axis_count;
     const int64_t *axis;
     int64_t keepdims;
@@ -1110,11 +1291,14 @@ static inline muster_expr *muster_expr_norm_at(const char *where, muster_expr *x
     muster_attribute list[4];
     memset(list, 0, sizeof list);
     list[0].name = "ord";
+    list[0].kind = MUSTER_ATTRIBUTE_NUMBER;
     list[0].number = ord;
     list[1].name = "axis";
+    list[1].kind = MUSTER_ATTRIBUTE_LIST;
     list[1].integers = attributes.axis;
-    list[1].count = attributes.axis && !attributes.axis_count ? INT32_MIN : attributes.axis_count;
+    list[1].count = muster_list_count_(attributes.reserved, 3, attributes.axis, attributes.axis_count);
     list[2].name = "keepdims";
+    list[2].kind = MUSTER_ATTRIBUTE_INTEGER;
     list[2].integer = attributes.keepdims;
     muster_expr *inputs[1];
     inputs[0] = x;
@@ -1124,13 +1308,13 @@ static inline muster_expr *muster_expr_norm_at(const char *where, muster_expr *x
 #ifndef __cplusplus
 #define muster_expr_norm(...) muster_expr_norm_(__VA_ARGS__, )
 #define muster_expr_norm_(a0, a1, ...) \
-    muster_expr_norm_at(MUSTER_HERE, a0, a1, (muster_norm_attributes){0, __VA_ARGS__})
+    muster_expr_norm_at(MUSTER_HERE, a0, a1, (muster_norm_attributes){.reserved = muster_fields_(".axis ", #__VA_ARGS__), __VA_ARGS__})
 #endif
 
 /* any: is an element along the axes, or any of all, not 0? false of none. No gradient: its result
  * changes in steps. */
 typedef struct muster_any_attributes {
-    int32_t reserved; /* 0 */
+    int32_t reserved; /* 0; set by the macro in C */
     int32_t axis_count;
     const int64_t *axis;
     int64_t keepdims;
@@ -1140,9 +1324,11 @@ static inline muster_expr *muster_expr_any_at(const char *where, muster_expr *x,
     muster_attribute list[3];
     memset(list, 0, sizeof list);
     list[0].name = "axis";
+    list[0].kind = MUSTER_ATTRIBUTE_LIST;
     list[0].integers = attributes.axis;
-    list[0].count = attributes.axis && !attributes.axis_count ? INT32_MIN : attributes.axis_count;
+    list[0].count = muster_list_count_(attributes.reserved, 3, attributes.axis, attributes.axis_count);
     list[1].name = "keepdims";
+    list[1].kind = MUSTER_ATTRIBUTE_INTEGER;
     list[1].integer = attributes.keepdims;
     muster_expr *inputs[1];
     inputs[0] = x;
@@ -1152,13 +1338,13 @@ static inline muster_expr *muster_expr_any_at(const char *where, muster_expr *x,
 #ifndef __cplusplus
 #define muster_expr_any(...) muster_expr_any_(__VA_ARGS__, )
 #define muster_expr_any_(a0, ...) \
-    muster_expr_any_at(MUSTER_HERE, a0, (muster_any_attributes){0, __VA_ARGS__})
+    muster_expr_any_at(MUSTER_HERE, a0, (muster_any_attributes){.reserved = muster_fields_(".axis ", #__VA_ARGS__), __VA_ARGS__})
 #endif
 
 /* all: are the elements along the axes, or all, not 0? true of none. No gradient: its result
  * changes in steps. */
 typedef struct muster_all_attributes {
-    int32_t reserved; /* 0 */
+    int32_t reserved; /* 0; set by the macro in C */
     int32_t axis_count;
     const int64_t *axis;
     int64_t keepdims;
@@ -1168,9 +1354,11 @@ static inline muster_expr *muster_expr_all_at(const char *where, muster_expr *x,
     muster_attribute list[3];
     memset(list, 0, sizeof list);
     list[0].name = "axis";
+    list[0].kind = MUSTER_ATTRIBUTE_LIST;
     list[0].integers = attributes.axis;
-    list[0].count = attributes.axis && !attributes.axis_count ? INT32_MIN : attributes.axis_count;
+    list[0].count = muster_list_count_(attributes.reserved, 3, attributes.axis, attributes.axis_count);
     list[1].name = "keepdims";
+    list[1].kind = MUSTER_ATTRIBUTE_INTEGER;
     list[1].integer = attributes.keepdims;
     muster_expr *inputs[1];
     inputs[0] = x;
@@ -1180,12 +1368,12 @@ static inline muster_expr *muster_expr_all_at(const char *where, muster_expr *x,
 #ifndef __cplusplus
 #define muster_expr_all(...) muster_expr_all_(__VA_ARGS__, )
 #define muster_expr_all_(a0, ...) \
-    muster_expr_all_at(MUSTER_HERE, a0, (muster_all_attributes){0, __VA_ARGS__})
+    muster_expr_all_at(MUSTER_HERE, a0, (muster_all_attributes){.reserved = muster_fields_(".axis ", #__VA_ARGS__), __VA_ARGS__})
 #endif
 
 /* logsumexp: log(sum(exp(x))) over the axes, or over all, without overflow. */
 typedef struct muster_logsumexp_attributes {
-    int32_t reserved; /* 0 */
+    int32_t reserved; /* 0; set by the macro in C */
     int32_t axis_count;
     const int64_t *axis;
     int64_t keepdims;
@@ -1195,9 +1383,11 @@ static inline muster_expr *muster_expr_logsumexp_at(const char *where, muster_ex
     muster_attribute list[3];
     memset(list, 0, sizeof list);
     list[0].name = "axis";
+    list[0].kind = MUSTER_ATTRIBUTE_LIST;
     list[0].integers = attributes.axis;
-    list[0].count = attributes.axis && !attributes.axis_count ? INT32_MIN : attributes.axis_count;
+    list[0].count = muster_list_count_(attributes.reserved, 3, attributes.axis, attributes.axis_count);
     list[1].name = "keepdims";
+    list[1].kind = MUSTER_ATTRIBUTE_INTEGER;
     list[1].integer = attributes.keepdims;
     muster_expr *inputs[1];
     inputs[0] = x;
@@ -1207,12 +1397,12 @@ static inline muster_expr *muster_expr_logsumexp_at(const char *where, muster_ex
 #ifndef __cplusplus
 #define muster_expr_logsumexp(...) muster_expr_logsumexp_(__VA_ARGS__, )
 #define muster_expr_logsumexp_(a0, ...) \
-    muster_expr_logsumexp_at(MUSTER_HERE, a0, (muster_logsumexp_attributes){0, __VA_ARGS__})
+    muster_expr_logsumexp_at(MUSTER_HERE, a0, (muster_logsumexp_attributes){.reserved = muster_fields_(".axis ", #__VA_ARGS__), __VA_ARGS__})
 #endif
 
 /* softmax: exp(x) / sum(exp(x)) over the axes, or over all, without overflow. */
 typedef struct muster_softmax_attributes {
-    int32_t reserved; /* 0 */
+    int32_t reserved; /* 0; set by the macro in C */
     int32_t axis_count;
     const int64_t *axis;
 } muster_softmax_attributes;
@@ -1221,8 +1411,9 @@ static inline muster_expr *muster_expr_softmax_at(const char *where, muster_expr
     muster_attribute list[2];
     memset(list, 0, sizeof list);
     list[0].name = "axis";
+    list[0].kind = MUSTER_ATTRIBUTE_LIST;
     list[0].integers = attributes.axis;
-    list[0].count = attributes.axis && !attributes.axis_count ? INT32_MIN : attributes.axis_count;
+    list[0].count = muster_list_count_(attributes.reserved, 3, attributes.axis, attributes.axis_count);
     muster_expr *inputs[1];
     inputs[0] = x;
     (void)muster_expr_apply(muster_expr_graph(x), "softmax", inputs, 1, list, where, &result);
@@ -1231,12 +1422,12 @@ static inline muster_expr *muster_expr_softmax_at(const char *where, muster_expr
 #ifndef __cplusplus
 #define muster_expr_softmax(...) muster_expr_softmax_(__VA_ARGS__, )
 #define muster_expr_softmax_(a0, ...) \
-    muster_expr_softmax_at(MUSTER_HERE, a0, (muster_softmax_attributes){0, __VA_ARGS__})
+    muster_expr_softmax_at(MUSTER_HERE, a0, (muster_softmax_attributes){.reserved = muster_fields_(".axis ", #__VA_ARGS__), __VA_ARGS__})
 #endif
 
 /* log_softmax: log(softmax(x)) over the axes, or over all. */
 typedef struct muster_log_softmax_attributes {
-    int32_t reserved; /* 0 */
+    int32_t reserved; /* 0; set by the macro in C */
     int32_t axis_count;
     const int64_t *axis;
 } muster_log_softmax_attributes;
@@ -1245,8 +1436,9 @@ static inline muster_expr *muster_expr_log_softmax_at(const char *where, muster_
     muster_attribute list[2];
     memset(list, 0, sizeof list);
     list[0].name = "axis";
+    list[0].kind = MUSTER_ATTRIBUTE_LIST;
     list[0].integers = attributes.axis;
-    list[0].count = attributes.axis && !attributes.axis_count ? INT32_MIN : attributes.axis_count;
+    list[0].count = muster_list_count_(attributes.reserved, 3, attributes.axis, attributes.axis_count);
     muster_expr *inputs[1];
     inputs[0] = x;
     (void)muster_expr_apply(muster_expr_graph(x), "log_softmax", inputs, 1, list, where, &result);
@@ -1255,73 +1447,175 @@ static inline muster_expr *muster_expr_log_softmax_at(const char *where, muster_
 #ifndef __cplusplus
 #define muster_expr_log_softmax(...) muster_expr_log_softmax_(__VA_ARGS__, )
 #define muster_expr_log_softmax_(a0, ...) \
-    muster_expr_log_softmax_at(MUSTER_HERE, a0, (muster_log_softmax_attributes){0, __VA_ARGS__})
+    muster_expr_log_softmax_at(MUSTER_HERE, a0, (muster_log_softmax_attributes){.reserved = muster_fields_(".axis ", #__VA_ARGS__), __VA_ARGS__})
 #endif
 
 /* argmax: the index of the largest element along the axis, or among all; the first of equals. No
  * gradient: its result is an index. */
-static inline muster_expr *muster_expr_argmax_at(const char *where, muster_expr *x, int64_t axis) {
+typedef struct muster_argmax_attributes {
+    int32_t reserved; /* 0; set by the macro in C */
+    int64_t keepdims;
+} muster_argmax_attributes;
+static inline muster_expr *muster_expr_argmax_at(const char *where, muster_expr *x, int64_t axis, muster_argmax_attributes attributes) {
     muster_expr *result;
-    muster_attribute list[2];
+    muster_attribute list[3];
     memset(list, 0, sizeof list);
     list[0].name = "axis";
+    list[0].kind = MUSTER_ATTRIBUTE_INTEGER;
     list[0].integer = axis;
+    list[1].name = "keepdims";
+    list[1].kind = MUSTER_ATTRIBUTE_INTEGER;
+    list[1].integer = attributes.keepdims;
     muster_expr *inputs[1];
     inputs[0] = x;
     (void)muster_expr_apply(muster_expr_graph(x), "argmax", inputs, 1, list, where, &result);
     return result;
 }
-#define muster_expr_argmax(...) muster_expr_argmax_at(MUSTER_HERE, __VA_ARGS__)
+#ifndef __cplusplus
+#define muster_expr_argmax(...) muster_expr_argmax_(__VA_ARGS__, )
+#define muster_expr_argmax_(a0, a1, ...) \
+    muster_expr_argmax_at(MUSTER_HERE, a0, a1, (muster_argmax_attributes){0, __VA_ARGS__})
+#endif
 
 /* argmin: the index of the smallest element along the axis, or among all; the first of equals. No
  * gradient: its result is an index. */
-static inline muster_expr *muster_expr_argmin_at(const char *where, muster_expr *x, int64_t axis) {
+typedef struct muster_argmin_attributes {
+    int32_t reserved; /* 0; set by the macro in C */
+    int64_t keepdims;
+} muster_argmin_attributes;
+static inline muster_expr *muster_expr_argmin_at(const char *where, muster_expr *x, int64_t axis, muster_argmin_attributes attributes) {
     muster_expr *result;
-    muster_attribute list[2];
+    muster_attribute list[3];
     memset(list, 0, sizeof list);
     list[0].name = "axis";
+    list[0].kind = MUSTER_ATTRIBUTE_INTEGER;
     list[0].integer = axis;
+    list[1].name = "keepdims";
+    list[1].kind = MUSTER_ATTRIBUTE_INTEGER;
+    list[1].integer = attributes.keepdims;
     muster_expr *inputs[1];
     inputs[0] = x;
     (void)muster_expr_apply(muster_expr_graph(x), "argmin", inputs, 1, list, where, &result);
     return result;
 }
-#define muster_expr_argmin(...) muster_expr_argmin_at(MUSTER_HERE, __VA_ARGS__)
+#ifndef __cplusplus
+#define muster_expr_argmin(...) muster_expr_argmin_(__VA_ARGS__, )
+#define muster_expr_argmin_(a0, a1, ...) \
+    muster_expr_argmin_at(MUSTER_HERE, a0, a1, (muster_argmin_attributes){0, __VA_ARGS__})
+#endif
 
-/* cumsum: the sums up to and with each element along the axis. */
-static inline muster_expr *muster_expr_cumsum_at(const char *where, muster_expr *x, int64_t axis) {
+/* cumsum: the sums up to and with each element along the axis, in the dtype of sum; dtype: of the
+ * result. */
+typedef struct muster_cumsum_attributes {
+    int32_t reserved; /* 0; set by the macro in C */
+    int64_t dtype;
+} muster_cumsum_attributes;
+static inline muster_expr *muster_expr_cumsum_at(const char *where, muster_expr *x, int64_t axis, muster_cumsum_attributes attributes) {
     muster_expr *result;
-    muster_attribute list[2];
+    muster_attribute list[3];
     memset(list, 0, sizeof list);
     list[0].name = "axis";
+    list[0].kind = MUSTER_ATTRIBUTE_INTEGER;
     list[0].integer = axis;
+    list[1].name = "dtype";
+    list[1].kind = MUSTER_ATTRIBUTE_DTYPE;
+    list[1].integer = attributes.dtype;
     muster_expr *inputs[1];
     inputs[0] = x;
     (void)muster_expr_apply(muster_expr_graph(x), "cumsum", inputs, 1, list, where, &result);
     return result;
 }
-#define muster_expr_cumsum(...) muster_expr_cumsum_at(MUSTER_HERE, __VA_ARGS__)
+#ifndef __cplusplus
+#define muster_expr_cumsum(...) muster_expr_cumsum_(__VA_ARGS__, )
+#define muster_expr_cumsum_(a0, a1, ...) \
+    muster_expr_cumsum_at(MUSTER_HERE, a0, a1, (muster_cumsum_attributes){0, __VA_ARGS__})
+#endif
 
-/* sort: the elements of each row (along the last axis), ascending; NaN last. */
-static inline muster_expr *muster_expr_sort_at(const char *where, muster_expr *x) {
+/* cumprod: the products up to and with each element along the axis, in the dtype of prod; dtype: of
+ * the result. */
+typedef struct muster_cumprod_attributes {
+    int32_t reserved; /* 0; set by the macro in C */
+    int64_t dtype;
+} muster_cumprod_attributes;
+static inline muster_expr *muster_expr_cumprod_at(const char *where, muster_expr *x, int64_t axis, muster_cumprod_attributes attributes) {
     muster_expr *result;
+    muster_attribute list[3];
+    memset(list, 0, sizeof list);
+    list[0].name = "axis";
+    list[0].kind = MUSTER_ATTRIBUTE_INTEGER;
+    list[0].integer = axis;
+    list[1].name = "dtype";
+    list[1].kind = MUSTER_ATTRIBUTE_DTYPE;
+    list[1].integer = attributes.dtype;
     muster_expr *inputs[1];
     inputs[0] = x;
-    (void)muster_expr_apply(muster_expr_graph(x), "sort", inputs, 1, MUSTER_NOTHING_, where, &result);
+    (void)muster_expr_apply(muster_expr_graph(x), "cumprod", inputs, 1, list, where, &result);
     return result;
 }
-#define muster_expr_sort(...) muster_expr_sort_at(MUSTER_HERE, __VA_ARGS__)
+#ifndef __cplusplus
+#define muster_expr_cumprod(...) muster_expr_cumprod_(__VA_ARGS__, )
+#define muster_expr_cumprod_(a0, a1, ...) \
+    muster_expr_cumprod_at(MUSTER_HERE, a0, a1, (muster_cumprod_attributes){0, __VA_ARGS__})
+#endif
 
-/* argsort: the places of the sorted elements of each row; equal ones keep their order. No gradient:
- * its result is an index. */
-static inline muster_expr *muster_expr_argsort_at(const char *where, muster_expr *x) {
+/* sort: the elements along the axis, or the last, ascending, NaN last; or descending, NaN first. */
+typedef struct muster_sort_attributes {
+    int32_t reserved; /* 0; set by the macro in C */
+    int32_t axis_count;
+    const int64_t *axis;
+    int64_t descending;
+} muster_sort_attributes;
+static inline muster_expr *muster_expr_sort_at(const char *where, muster_expr *x, muster_sort_attributes attributes) {
     muster_expr *result;
+    muster_attribute list[3];
+    memset(list, 0, sizeof list);
+    list[0].name = "axis";
+    list[0].kind = MUSTER_ATTRIBUTE_LIST;
+    list[0].integers = attributes.axis;
+    list[0].count = muster_list_count_(attributes.reserved, 3, attributes.axis, attributes.axis_count);
+    list[1].name = "descending";
+    list[1].kind = MUSTER_ATTRIBUTE_INTEGER;
+    list[1].integer = attributes.descending;
     muster_expr *inputs[1];
     inputs[0] = x;
-    (void)muster_expr_apply(muster_expr_graph(x), "argsort", inputs, 1, MUSTER_NOTHING_, where, &result);
+    (void)muster_expr_apply(muster_expr_graph(x), "sort", inputs, 1, list, where, &result);
     return result;
 }
-#define muster_expr_argsort(...) muster_expr_argsort_at(MUSTER_HERE, __VA_ARGS__)
+#ifndef __cplusplus
+#define muster_expr_sort(...) muster_expr_sort_(__VA_ARGS__, )
+#define muster_expr_sort_(a0, ...) \
+    muster_expr_sort_at(MUSTER_HERE, a0, (muster_sort_attributes){.reserved = muster_fields_(".axis ", #__VA_ARGS__), __VA_ARGS__})
+#endif
+
+/* argsort: the places of the elements that sort would give; equal ones keep their order. No
+ * gradient: its result is an index. */
+typedef struct muster_argsort_attributes {
+    int32_t reserved; /* 0; set by the macro in C */
+    int32_t axis_count;
+    const int64_t *axis;
+    int64_t descending;
+} muster_argsort_attributes;
+static inline muster_expr *muster_expr_argsort_at(const char *where, muster_expr *x, muster_argsort_attributes attributes) {
+    muster_expr *result;
+    muster_attribute list[3];
+    memset(list, 0, sizeof list);
+    list[0].name = "axis";
+    list[0].kind = MUSTER_ATTRIBUTE_LIST;
+    list[0].integers = attributes.axis;
+    list[0].count = muster_list_count_(attributes.reserved, 3, attributes.axis, attributes.axis_count);
+    list[1].name = "descending";
+    list[1].kind = MUSTER_ATTRIBUTE_INTEGER;
+    list[1].integer = attributes.descending;
+    muster_expr *inputs[1];
+    inputs[0] = x;
+    (void)muster_expr_apply(muster_expr_graph(x), "argsort", inputs, 1, list, where, &result);
+    return result;
+}
+#ifndef __cplusplus
+#define muster_expr_argsort(...) muster_expr_argsort_(__VA_ARGS__, )
+#define muster_expr_argsort_(a0, ...) \
+    muster_expr_argsort_at(MUSTER_HERE, a0, (muster_argsort_attributes){.reserved = muster_fields_(".axis ", #__VA_ARGS__), __VA_ARGS__})
+#endif
 
 /* top_k: the k largest elements of each row, descending; of equals the first; result 1: their
  * places. */
@@ -1330,6 +1624,7 @@ static inline muster_expr *muster_expr_top_k_at(const char *where, muster_expr *
     muster_attribute list[2];
     memset(list, 0, sizeof list);
     list[0].name = "k";
+    list[0].kind = MUSTER_ATTRIBUTE_SIZES;
     list[0].integers = k;
     list[0].count = k_count;
     muster_expr *inputs[1];
@@ -1341,7 +1636,7 @@ static inline muster_expr *muster_expr_top_k_at(const char *where, muster_expr *
 
 /* tril: x where column - row is at most k, else 0, in its last two axes. */
 typedef struct muster_tril_attributes {
-    int32_t reserved; /* 0 */
+    int32_t reserved; /* 0; set by the macro in C */
     int64_t k;
 } muster_tril_attributes;
 static inline muster_expr *muster_expr_tril_at(const char *where, muster_expr *x, muster_tril_attributes attributes) {
@@ -1349,6 +1644,7 @@ static inline muster_expr *muster_expr_tril_at(const char *where, muster_expr *x
     muster_attribute list[2];
     memset(list, 0, sizeof list);
     list[0].name = "k";
+    list[0].kind = MUSTER_ATTRIBUTE_INTEGER;
     list[0].integer = attributes.k;
     muster_expr *inputs[1];
     inputs[0] = x;
@@ -1363,7 +1659,7 @@ static inline muster_expr *muster_expr_tril_at(const char *where, muster_expr *x
 
 /* triu: x where column - row is at least k, else 0, in its last two axes. */
 typedef struct muster_triu_attributes {
-    int32_t reserved; /* 0 */
+    int32_t reserved; /* 0; set by the macro in C */
     int64_t k;
 } muster_triu_attributes;
 static inline muster_expr *muster_expr_triu_at(const char *where, muster_expr *x, muster_triu_attributes attributes) {
@@ -1371,6 +1667,7 @@ static inline muster_expr *muster_expr_triu_at(const char *where, muster_expr *x
     muster_attribute list[2];
     memset(list, 0, sizeof list);
     list[0].name = "k";
+    list[0].kind = MUSTER_ATTRIBUTE_INTEGER;
     list[0].integer = attributes.k;
     muster_expr *inputs[1];
     inputs[0] = x;
@@ -1389,13 +1686,17 @@ static inline muster_expr *muster_expr_arange_at(const char *where, muster_graph
     muster_attribute list[5];
     memset(list, 0, sizeof list);
     list[0].name = "shape";
+    list[0].kind = MUSTER_ATTRIBUTE_SIZES;
     list[0].integers = shape;
     list[0].count = shape_count;
     list[1].name = "start";
+    list[1].kind = MUSTER_ATTRIBUTE_NUMBER;
     list[1].number = start;
     list[2].name = "increment";
+    list[2].kind = MUSTER_ATTRIBUTE_NUMBER;
     list[2].number = increment;
     list[3].name = "dtype";
+    list[3].kind = MUSTER_ATTRIBUTE_DTYPE;
     list[3].integer = dtype;
     (void)muster_expr_apply(graph, "arange", MUSTER_NOTHING_, 0, list, where, &result);
     return result;
@@ -1409,12 +1710,16 @@ static inline muster_expr *muster_expr_linspace_at(const char *where, muster_gra
     muster_attribute list[5];
     memset(list, 0, sizeof list);
     list[0].name = "start";
+    list[0].kind = MUSTER_ATTRIBUTE_NUMBER;
     list[0].number = start;
     list[1].name = "stop";
+    list[1].kind = MUSTER_ATTRIBUTE_NUMBER;
     list[1].number = stop;
     list[2].name = "num";
+    list[2].kind = MUSTER_ATTRIBUTE_INTEGER;
     list[2].integer = num;
     list[3].name = "dtype";
+    list[3].kind = MUSTER_ATTRIBUTE_DTYPE;
     list[3].integer = dtype;
     (void)muster_expr_apply(graph, "linspace", MUSTER_NOTHING_, 0, list, where, &result);
     return result;
@@ -1424,7 +1729,7 @@ static inline muster_expr *muster_expr_linspace_at(const char *where, muster_gra
 /* eye: 1 where column - row is k, else 0, in the shape (n, m). No gradient: it depends on
  * nothing. */
 typedef struct muster_eye_attributes {
-    int32_t reserved; /* 0 */
+    int32_t reserved; /* 0; set by the macro in C */
     int64_t k;
 } muster_eye_attributes;
 static inline muster_expr *muster_expr_eye_at(const char *where, muster_graph *graph, int32_t shape_count, const int64_t *shape, muster_dtype dtype, muster_eye_attributes attributes) {
@@ -1432,11 +1737,14 @@ static inline muster_expr *muster_expr_eye_at(const char *where, muster_graph *g
     muster_attribute list[4];
     memset(list, 0, sizeof list);
     list[0].name = "shape";
+    list[0].kind = MUSTER_ATTRIBUTE_SIZES;
     list[0].integers = shape;
     list[0].count = shape_count;
     list[1].name = "k";
+    list[1].kind = MUSTER_ATTRIBUTE_INTEGER;
     list[1].integer = attributes.k;
     list[2].name = "dtype";
+    list[2].kind = MUSTER_ATTRIBUTE_DTYPE;
     list[2].integer = dtype;
     (void)muster_expr_apply(graph, "eye", MUSTER_NOTHING_, 0, list, where, &result);
     return result;
@@ -1454,11 +1762,14 @@ static inline muster_expr *muster_expr_random_uniform_at(const char *where, must
     muster_attribute list[4];
     memset(list, 0, sizeof list);
     list[0].name = "shape";
+    list[0].kind = MUSTER_ATTRIBUTE_SIZES;
     list[0].integers = shape;
     list[0].count = shape_count;
     list[1].name = "seed";
+    list[1].kind = MUSTER_ATTRIBUTE_INTEGER;
     list[1].integer = seed;
     list[2].name = "dtype";
+    list[2].kind = MUSTER_ATTRIBUTE_DTYPE;
     list[2].integer = dtype;
     muster_expr *inputs[1];
     inputs[0] = step;
@@ -1474,11 +1785,14 @@ static inline muster_expr *muster_expr_random_normal_at(const char *where, muste
     muster_attribute list[4];
     memset(list, 0, sizeof list);
     list[0].name = "shape";
+    list[0].kind = MUSTER_ATTRIBUTE_SIZES;
     list[0].integers = shape;
     list[0].count = shape_count;
     list[1].name = "seed";
+    list[1].kind = MUSTER_ATTRIBUTE_INTEGER;
     list[1].integer = seed;
     list[2].name = "dtype";
+    list[2].kind = MUSTER_ATTRIBUTE_DTYPE;
     list[2].integer = dtype;
     muster_expr *inputs[1];
     inputs[0] = step;
@@ -1493,13 +1807,17 @@ static inline muster_expr *muster_expr_bernoulli_at(const char *where, muster_ex
     muster_attribute list[5];
     memset(list, 0, sizeof list);
     list[0].name = "shape";
+    list[0].kind = MUSTER_ATTRIBUTE_SIZES;
     list[0].integers = shape;
     list[0].count = shape_count;
     list[1].name = "p";
+    list[1].kind = MUSTER_ATTRIBUTE_NUMBER;
     list[1].number = p;
     list[2].name = "seed";
+    list[2].kind = MUSTER_ATTRIBUTE_INTEGER;
     list[2].integer = seed;
     list[3].name = "dtype";
+    list[3].kind = MUSTER_ATTRIBUTE_DTYPE;
     list[3].integer = dtype;
     muster_expr *inputs[1];
     inputs[0] = step;
@@ -1514,8 +1832,10 @@ static inline muster_expr *muster_expr_dropout_at(const char *where, muster_expr
     muster_attribute list[3];
     memset(list, 0, sizeof list);
     list[0].name = "p";
+    list[0].kind = MUSTER_ATTRIBUTE_NUMBER;
     list[0].number = p;
     list[1].name = "seed";
+    list[1].kind = MUSTER_ATTRIBUTE_INTEGER;
     list[1].integer = seed;
     muster_expr *inputs[2];
     inputs[0] = x;
@@ -1525,7 +1845,8 @@ static inline muster_expr *muster_expr_dropout_at(const char *where, muster_expr
 }
 #define muster_expr_dropout(...) muster_expr_dropout_at(MUSTER_HERE, __VA_ARGS__)
 
-/* matmul: the product of matrices; axes before the last two are stacks, which broadcast. */
+/* matmul: the product of matrices; axes before the last two are stacks, which broadcast; of
+ * integers it wraps around. */
 static inline muster_expr *muster_expr_matmul_at(const char *where, muster_expr *a, muster_expr *b) {
     muster_expr *result;
     muster_expr *inputs[2];
@@ -1569,13 +1890,14 @@ static inline muster_expr *muster_expr_outer_at(const char *where, muster_expr *
 }
 #define muster_expr_outer(...) muster_expr_outer_at(MUSTER_HERE, __VA_ARGS__)
 
-/* einsum: sums of products by the letters of axes, as in NumPy, such as "bij,bjk->bik"; one operand
- * or two. */
+/* einsum: sums of products by the letters of axes, as in NumPy, such as "...ij,...jk->...ik"; from
+ * left to right. */
 static inline muster_expr *muster_expr_einsum_at(const char *where, muster_expr *const *x, int32_t count, const char *subscripts) {
     muster_expr *result;
     muster_attribute list[2];
     memset(list, 0, sizeof list);
     list[0].name = "subscripts";
+    list[0].kind = MUSTER_ATTRIBUTE_TEXT;
     list[0].text = subscripts;
     (void)muster_expr_apply(count > 0 ? muster_expr_graph(x[0]) : MUSTER_NOTHING_, "einsum", x, count, list, where, &result);
     return result;
@@ -1586,7 +1908,7 @@ static inline muster_expr *muster_expr_einsum_at(const char *where, muster_expr 
  * c, ...), times w (o, c / groups, window), plus bias (o), which may be missing; padding: of each
  * axis, or before and then behind each; 0 groups mean 1. */
 typedef struct muster_convolution_attributes {
-    int32_t reserved; /* 0 */
+    int32_t reserved; /* 0; set by the macro in C */
     int32_t stride_count;
     const int64_t *stride;
     int32_t padding_count;
@@ -1600,15 +1922,19 @@ static inline muster_expr *muster_expr_convolution_at(const char *where, muster_
     muster_attribute list[5];
     memset(list, 0, sizeof list);
     list[0].name = "stride";
+    list[0].kind = MUSTER_ATTRIBUTE_LIST;
     list[0].integers = attributes.stride;
-    list[0].count = attributes.stride && !attributes.stride_count ? INT32_MIN : attributes.stride_count;
+    list[0].count = muster_list_count_(attributes.reserved, 3, attributes.stride, attributes.stride_count);
     list[1].name = "padding";
+    list[1].kind = MUSTER_ATTRIBUTE_LIST;
     list[1].integers = attributes.padding;
-    list[1].count = attributes.padding && !attributes.padding_count ? INT32_MIN : attributes.padding_count;
+    list[1].count = muster_list_count_(attributes.reserved, 4, attributes.padding, attributes.padding_count);
     list[2].name = "dilation";
+    list[2].kind = MUSTER_ATTRIBUTE_LIST;
     list[2].integers = attributes.dilation;
-    list[2].count = attributes.dilation && !attributes.dilation_count ? INT32_MIN : attributes.dilation_count;
+    list[2].count = muster_list_count_(attributes.reserved, 8, attributes.dilation, attributes.dilation_count);
     list[3].name = "groups";
+    list[3].kind = MUSTER_ATTRIBUTE_INTEGER;
     list[3].integer = attributes.groups;
     muster_expr *inputs[3];
     inputs[0] = x;
@@ -1620,14 +1946,14 @@ static inline muster_expr *muster_expr_convolution_at(const char *where, muster_
 #ifndef __cplusplus
 #define muster_expr_convolution(...) muster_expr_convolution_(__VA_ARGS__, )
 #define muster_expr_convolution_(a0, a1, a2, ...) \
-    muster_expr_convolution_at(MUSTER_HERE, a0, a1, a2, (muster_convolution_attributes){0, __VA_ARGS__})
+    muster_expr_convolution_at(MUSTER_HERE, a0, a1, a2, (muster_convolution_attributes){.reserved = muster_fields_(".stride .padding .dilation ", #__VA_ARGS__), __VA_ARGS__})
 #endif
 
 /* convolution_transpose: the gradient by its x of a convolution with these attributes, whose result
  * has the shape of this x (n, c, ...); w is (c, o / groups, window); output_padding elements more
  * behind each axis; plus bias (o), which may be missing. */
 typedef struct muster_convolution_transpose_attributes {
-    int32_t reserved; /* 0 */
+    int32_t reserved; /* 0; set by the macro in C */
     int32_t stride_count;
     const int64_t *stride;
     int32_t padding_count;
@@ -1643,19 +1969,24 @@ static inline muster_expr *muster_expr_convolution_transpose_at(const char *wher
     muster_attribute list[6];
     memset(list, 0, sizeof list);
     list[0].name = "stride";
+    list[0].kind = MUSTER_ATTRIBUTE_LIST;
     list[0].integers = attributes.stride;
-    list[0].count = attributes.stride && !attributes.stride_count ? INT32_MIN : attributes.stride_count;
+    list[0].count = muster_list_count_(attributes.reserved, 3, attributes.stride, attributes.stride_count);
     list[1].name = "padding";
+    list[1].kind = MUSTER_ATTRIBUTE_LIST;
     list[1].integers = attributes.padding;
-    list[1].count = attributes.padding && !attributes.padding_count ? INT32_MIN : attributes.padding_count;
+    list[1].count = muster_list_count_(attributes.reserved, 4, attributes.padding, attributes.padding_count);
     list[2].name = "dilation";
+    list[2].kind = MUSTER_ATTRIBUTE_LIST;
     list[2].integers = attributes.dilation;
-    list[2].count = attributes.dilation && !attributes.dilation_count ? INT32_MIN : attributes.dilation_count;
+    list[2].count = muster_list_count_(attributes.reserved, 8, attributes.dilation, attributes.dilation_count);
     list[3].name = "groups";
+    list[3].kind = MUSTER_ATTRIBUTE_INTEGER;
     list[3].integer = attributes.groups;
     list[4].name = "output_padding";
+    list[4].kind = MUSTER_ATTRIBUTE_LIST;
     list[4].integers = attributes.output_padding;
-    list[4].count = attributes.output_padding && !attributes.output_padding_count ? INT32_MIN : attributes.output_padding_count;
+    list[4].count = muster_list_count_(attributes.reserved, 16, attributes.output_padding, attributes.output_padding_count);
     muster_expr *inputs[3];
     inputs[0] = x;
     inputs[1] = w;
@@ -1666,7 +1997,7 @@ static inline muster_expr *muster_expr_convolution_transpose_at(const char *wher
 #ifndef __cplusplus
 #define muster_expr_convolution_transpose(...) muster_expr_convolution_transpose_(__VA_ARGS__, )
 #define muster_expr_convolution_transpose_(a0, a1, a2, ...) \
-    muster_expr_convolution_transpose_at(MUSTER_HERE, a0, a1, a2, (muster_convolution_transpose_attributes){0, __VA_ARGS__})
+    muster_expr_convolution_transpose_at(MUSTER_HERE, a0, a1, a2, (muster_convolution_transpose_attributes){.reserved = muster_fields_(".stride .padding .dilation .output_padding ", #__VA_ARGS__), __VA_ARGS__})
 #endif
 
 /* max_pool: the largest element under a window that slides over the last 1 to 3 axes of x (n, c,
@@ -1674,7 +2005,7 @@ static inline muster_expr *muster_expr_convolution_transpose_at(const char *wher
  * all; stride: that of size if it is missing; padding: of each axis, or before and then behind
  * each; ceil_mode: the last window may reach beyond the padding. */
 typedef struct muster_max_pool_attributes {
-    int32_t reserved; /* 0 */
+    int32_t reserved; /* 0; set by the macro in C */
     int32_t stride_count;
     const int64_t *stride;
     int32_t padding_count;
@@ -1688,18 +2019,23 @@ static inline muster_expr *muster_expr_max_pool_at(const char *where, muster_exp
     muster_attribute list[6];
     memset(list, 0, sizeof list);
     list[0].name = "size";
+    list[0].kind = MUSTER_ATTRIBUTE_LIST;
     list[0].integers = size;
     list[0].count = size_count;
     list[1].name = "stride";
+    list[1].kind = MUSTER_ATTRIBUTE_LIST;
     list[1].integers = attributes.stride;
-    list[1].count = attributes.stride && !attributes.stride_count ? INT32_MIN : attributes.stride_count;
+    list[1].count = muster_list_count_(attributes.reserved, 3, attributes.stride, attributes.stride_count);
     list[2].name = "padding";
+    list[2].kind = MUSTER_ATTRIBUTE_LIST;
     list[2].integers = attributes.padding;
-    list[2].count = attributes.padding && !attributes.padding_count ? INT32_MIN : attributes.padding_count;
+    list[2].count = muster_list_count_(attributes.reserved, 4, attributes.padding, attributes.padding_count);
     list[3].name = "dilation";
+    list[3].kind = MUSTER_ATTRIBUTE_LIST;
     list[3].integers = attributes.dilation;
-    list[3].count = attributes.dilation && !attributes.dilation_count ? INT32_MIN : attributes.dilation_count;
+    list[3].count = muster_list_count_(attributes.reserved, 8, attributes.dilation, attributes.dilation_count);
     list[4].name = "ceil_mode";
+    list[4].kind = MUSTER_ATTRIBUTE_INTEGER;
     list[4].integer = attributes.ceil_mode;
     muster_expr *inputs[1];
     inputs[0] = x;
@@ -1709,7 +2045,7 @@ static inline muster_expr *muster_expr_max_pool_at(const char *where, muster_exp
 #ifndef __cplusplus
 #define muster_expr_max_pool(...) muster_expr_max_pool_(__VA_ARGS__, )
 #define muster_expr_max_pool_(a0, a1, a2, ...) \
-    muster_expr_max_pool_at(MUSTER_HERE, a0, a1, a2, (muster_max_pool_attributes){0, __VA_ARGS__})
+    muster_expr_max_pool_at(MUSTER_HERE, a0, a1, a2, (muster_max_pool_attributes){.reserved = muster_fields_(".stride .padding .dilation ", #__VA_ARGS__), __VA_ARGS__})
 #endif
 
 /* average_pool: the average of the elements under a window that slides over the last 1 to 3 axes of
@@ -1717,7 +2053,7 @@ static inline muster_expr *muster_expr_max_pool_at(const char *where, muster_exp
  * axis, or in all; stride: that of size if it is missing; padding: of each axis, or before and then
  * behind each; ceil_mode: the last window may reach beyond the padding. */
 typedef struct muster_average_pool_attributes {
-    int32_t reserved; /* 0 */
+    int32_t reserved; /* 0; set by the macro in C */
     int32_t stride_count;
     const int64_t *stride;
     int32_t padding_count;
@@ -1732,20 +2068,26 @@ static inline muster_expr *muster_expr_average_pool_at(const char *where, muster
     muster_attribute list[7];
     memset(list, 0, sizeof list);
     list[0].name = "size";
+    list[0].kind = MUSTER_ATTRIBUTE_LIST;
     list[0].integers = size;
     list[0].count = size_count;
     list[1].name = "stride";
+    list[1].kind = MUSTER_ATTRIBUTE_LIST;
     list[1].integers = attributes.stride;
-    list[1].count = attributes.stride && !attributes.stride_count ? INT32_MIN : attributes.stride_count;
+    list[1].count = muster_list_count_(attributes.reserved, 3, attributes.stride, attributes.stride_count);
     list[2].name = "padding";
+    list[2].kind = MUSTER_ATTRIBUTE_LIST;
     list[2].integers = attributes.padding;
-    list[2].count = attributes.padding && !attributes.padding_count ? INT32_MIN : attributes.padding_count;
+    list[2].count = muster_list_count_(attributes.reserved, 4, attributes.padding, attributes.padding_count);
     list[3].name = "dilation";
+    list[3].kind = MUSTER_ATTRIBUTE_LIST;
     list[3].integers = attributes.dilation;
-    list[3].count = attributes.dilation && !attributes.dilation_count ? INT32_MIN : attributes.dilation_count;
+    list[3].count = muster_list_count_(attributes.reserved, 8, attributes.dilation, attributes.dilation_count);
     list[4].name = "ceil_mode";
+    list[4].kind = MUSTER_ATTRIBUTE_INTEGER;
     list[4].integer = attributes.ceil_mode;
     list[5].name = "exclude_padding";
+    list[5].kind = MUSTER_ATTRIBUTE_INTEGER;
     list[5].integer = attributes.exclude_padding;
     muster_expr *inputs[1];
     inputs[0] = x;
@@ -1755,7 +2097,7 @@ static inline muster_expr *muster_expr_average_pool_at(const char *where, muster
 #ifndef __cplusplus
 #define muster_expr_average_pool(...) muster_expr_average_pool_(__VA_ARGS__, )
 #define muster_expr_average_pool_(a0, a1, a2, ...) \
-    muster_expr_average_pool_at(MUSTER_HERE, a0, a1, a2, (muster_average_pool_attributes){0, __VA_ARGS__})
+    muster_expr_average_pool_at(MUSTER_HERE, a0, a1, a2, (muster_average_pool_attributes){.reserved = muster_fields_(".stride .padding .dilation ", #__VA_ARGS__), __VA_ARGS__})
 #endif
 
 /* l2_pool: the square root of the sum of the squares under a window that slides over the last 1 to
@@ -1763,7 +2105,7 @@ static inline muster_expr *muster_expr_average_pool_at(const char *where, muster
  * all; stride: that of size if it is missing; padding: of each axis, or before and then behind
  * each; ceil_mode: the last window may reach beyond the padding. */
 typedef struct muster_l2_pool_attributes {
-    int32_t reserved; /* 0 */
+    int32_t reserved; /* 0; set by the macro in C */
     int32_t stride_count;
     const int64_t *stride;
     int32_t padding_count;
@@ -1777,18 +2119,23 @@ static inline muster_expr *muster_expr_l2_pool_at(const char *where, muster_expr
     muster_attribute list[6];
     memset(list, 0, sizeof list);
     list[0].name = "size";
+    list[0].kind = MUSTER_ATTRIBUTE_LIST;
     list[0].integers = size;
     list[0].count = size_count;
     list[1].name = "stride";
+    list[1].kind = MUSTER_ATTRIBUTE_LIST;
     list[1].integers = attributes.stride;
-    list[1].count = attributes.stride && !attributes.stride_count ? INT32_MIN : attributes.stride_count;
+    list[1].count = muster_list_count_(attributes.reserved, 3, attributes.stride, attributes.stride_count);
     list[2].name = "padding";
+    list[2].kind = MUSTER_ATTRIBUTE_LIST;
     list[2].integers = attributes.padding;
-    list[2].count = attributes.padding && !attributes.padding_count ? INT32_MIN : attributes.padding_count;
+    list[2].count = muster_list_count_(attributes.reserved, 4, attributes.padding, attributes.padding_count);
     list[3].name = "dilation";
+    list[3].kind = MUSTER_ATTRIBUTE_LIST;
     list[3].integers = attributes.dilation;
-    list[3].count = attributes.dilation && !attributes.dilation_count ? INT32_MIN : attributes.dilation_count;
+    list[3].count = muster_list_count_(attributes.reserved, 8, attributes.dilation, attributes.dilation_count);
     list[4].name = "ceil_mode";
+    list[4].kind = MUSTER_ATTRIBUTE_INTEGER;
     list[4].integer = attributes.ceil_mode;
     muster_expr *inputs[1];
     inputs[0] = x;
@@ -1798,7 +2145,7 @@ static inline muster_expr *muster_expr_l2_pool_at(const char *where, muster_expr
 #ifndef __cplusplus
 #define muster_expr_l2_pool(...) muster_expr_l2_pool_(__VA_ARGS__, )
 #define muster_expr_l2_pool_(a0, a1, a2, ...) \
-    muster_expr_l2_pool_at(MUSTER_HERE, a0, a1, a2, (muster_l2_pool_attributes){0, __VA_ARGS__})
+    muster_expr_l2_pool_at(MUSTER_HERE, a0, a1, a2, (muster_l2_pool_attributes){.reserved = muster_fields_(".stride .padding .dilation ", #__VA_ARGS__), __VA_ARGS__})
 #endif
 
 /* global_max_pool: the largest element of each channel of x (n, c, ...), whose extents become 1; of
@@ -1828,7 +2175,7 @@ static inline muster_expr *muster_expr_global_average_pool_at(const char *where,
  * two, k and v may have a divisor of q's size: neighbours of q share them; result 1: logsumexp of
  * the scores. */
 typedef struct muster_attention_attributes {
-    int32_t reserved; /* 0 */
+    int32_t reserved; /* 0; set by the macro in C */
     int64_t causal;
 } muster_attention_attributes;
 static inline muster_expr *muster_expr_attention_at(const char *where, muster_expr *q, muster_expr *k, muster_expr *v, muster_expr *mask, double scale, muster_attention_attributes attributes) {
@@ -1836,8 +2183,10 @@ static inline muster_expr *muster_expr_attention_at(const char *where, muster_ex
     muster_attribute list[3];
     memset(list, 0, sizeof list);
     list[0].name = "scale";
+    list[0].kind = MUSTER_ATTRIBUTE_NUMBER;
     list[0].number = scale;
     list[1].name = "causal";
+    list[1].kind = MUSTER_ATTRIBUTE_INTEGER;
     list[1].integer = attributes.causal;
     muster_expr *inputs[4];
     inputs[0] = q;
@@ -1859,7 +2208,7 @@ static inline muster_expr *muster_expr_attention_at(const char *where, muster_ex
  * after so many steps, and y is 0 behind them; reverse = 1: from the last step to the first; result
  * 1: h at the end. */
 typedef struct muster_rnn_attributes {
-    int32_t reserved; /* 0 */
+    int32_t reserved; /* 0; set by the macro in C */
     int64_t reverse;
     int64_t relu;
 } muster_rnn_attributes;
@@ -1868,8 +2217,10 @@ static inline muster_expr *muster_expr_rnn_at(const char *where, muster_expr *x,
     muster_attribute list[3];
     memset(list, 0, sizeof list);
     list[0].name = "reverse";
+    list[0].kind = MUSTER_ATTRIBUTE_INTEGER;
     list[0].integer = attributes.reverse;
     list[1].name = "relu";
+    list[1].kind = MUSTER_ATTRIBUTE_INTEGER;
     list[1].integer = attributes.relu;
     muster_expr *inputs[6];
     inputs[0] = x;
@@ -1892,7 +2243,7 @@ static inline muster_expr *muster_expr_rnn_at(const char *where, muster_expr *x,
  * d) with w (4 h, d), r (4 h, h), bias (4 h); h0, c0, lengths and reverse as in rnn; results 1 and
  * 2: h and c at the end. */
 typedef struct muster_lstm_attributes {
-    int32_t reserved; /* 0 */
+    int32_t reserved; /* 0; set by the macro in C */
     int64_t reverse;
 } muster_lstm_attributes;
 static inline muster_expr *muster_expr_lstm_at(const char *where, muster_expr *x, muster_expr *w, muster_expr *r, muster_expr *bias, muster_expr *h0, muster_expr *c0, muster_expr *lengths, muster_lstm_attributes attributes) {
@@ -1900,6 +2251,7 @@ static inline muster_expr *muster_expr_lstm_at(const char *where, muster_expr *x
     muster_attribute list[2];
     memset(list, 0, sizeof list);
     list[0].name = "reverse";
+    list[0].kind = MUSTER_ATTRIBUTE_INTEGER;
     list[0].integer = attributes.reverse;
     muster_expr *inputs[7];
     inputs[0] = x;
@@ -1923,7 +2275,7 @@ static inline muster_expr *muster_expr_lstm_at(const char *where, muster_expr *x
  * t] = h = (1 - z) n + z h, for each row of x (n, t, d) with w (3 h, d), r (3 h, h), bias (4 h);
  * h0, lengths and reverse as in rnn; result 1: h at the end. */
 typedef struct muster_gru_attributes {
-    int32_t reserved; /* 0 */
+    int32_t reserved; /* 0; set by the macro in C */
     int64_t reverse;
 } muster_gru_attributes;
 static inline muster_expr *muster_expr_gru_at(const char *where, muster_expr *x, muster_expr *w, muster_expr *r, muster_expr *bias, muster_expr *h0, muster_expr *lengths, muster_gru_attributes attributes) {
@@ -1931,6 +2283,7 @@ static inline muster_expr *muster_expr_gru_at(const char *where, muster_expr *x,
     muster_attribute list[2];
     memset(list, 0, sizeof list);
     list[0].name = "reverse";
+    list[0].kind = MUSTER_ATTRIBUTE_INTEGER;
     list[0].integer = attributes.reverse;
     muster_expr *inputs[6];
     inputs[0] = x;
@@ -1955,8 +2308,10 @@ static inline muster_expr *muster_expr_layer_norm_at(const char *where, muster_e
     muster_attribute list[3];
     memset(list, 0, sizeof list);
     list[0].name = "axis";
+    list[0].kind = MUSTER_ATTRIBUTE_INTEGER;
     list[0].integer = axis;
     list[1].name = "epsilon";
+    list[1].kind = MUSTER_ATTRIBUTE_NUMBER;
     list[1].number = epsilon;
     muster_expr *inputs[3];
     inputs[0] = x;
@@ -1974,8 +2329,10 @@ static inline muster_expr *muster_expr_rms_norm_at(const char *where, muster_exp
     muster_attribute list[3];
     memset(list, 0, sizeof list);
     list[0].name = "axis";
+    list[0].kind = MUSTER_ATTRIBUTE_INTEGER;
     list[0].integer = axis;
     list[1].name = "epsilon";
+    list[1].kind = MUSTER_ATTRIBUTE_NUMBER;
     list[1].number = epsilon;
     muster_expr *inputs[2];
     inputs[0] = x;
@@ -1992,8 +2349,10 @@ static inline muster_expr *muster_expr_group_norm_at(const char *where, muster_e
     muster_attribute list[3];
     memset(list, 0, sizeof list);
     list[0].name = "groups";
+    list[0].kind = MUSTER_ATTRIBUTE_INTEGER;
     list[0].integer = groups;
     list[1].name = "epsilon";
+    list[1].kind = MUSTER_ATTRIBUTE_NUMBER;
     list[1].number = epsilon;
     muster_expr *inputs[3];
     inputs[0] = x;
@@ -2011,6 +2370,7 @@ static inline muster_expr *muster_expr_instance_norm_at(const char *where, muste
     muster_attribute list[2];
     memset(list, 0, sizeof list);
     list[0].name = "epsilon";
+    list[0].kind = MUSTER_ATTRIBUTE_NUMBER;
     list[0].number = epsilon;
     muster_expr *inputs[3];
     inputs[0] = x;
@@ -2029,12 +2389,16 @@ static inline muster_expr *muster_expr_local_response_norm_at(const char *where,
     muster_attribute list[5];
     memset(list, 0, sizeof list);
     list[0].name = "size";
+    list[0].kind = MUSTER_ATTRIBUTE_INTEGER;
     list[0].integer = size;
     list[1].name = "alpha";
+    list[1].kind = MUSTER_ATTRIBUTE_NUMBER;
     list[1].number = alpha;
     list[2].name = "beta";
+    list[2].kind = MUSTER_ATTRIBUTE_NUMBER;
     list[2].number = beta;
     list[3].name = "k";
+    list[3].kind = MUSTER_ATTRIBUTE_NUMBER;
     list[3].number = k;
     muster_expr *inputs[1];
     inputs[0] = x;
@@ -2048,7 +2412,7 @@ static inline muster_expr *muster_expr_local_response_norm_at(const char *where,
  * all rows, or with per_device = 1 over those of each device, in place of the operands; the mean
  * operand is then a number near the mean, which keeps digits. */
 typedef struct muster_batch_norm_attributes {
-    int32_t reserved; /* 0 */
+    int32_t reserved; /* 0; set by the macro in C */
     int64_t training;
     int64_t per_device;
 } muster_batch_norm_attributes;
@@ -2057,10 +2421,13 @@ static inline muster_expr *muster_expr_batch_norm_at(const char *where, muster_e
     muster_attribute list[4];
     memset(list, 0, sizeof list);
     list[0].name = "training";
+    list[0].kind = MUSTER_ATTRIBUTE_INTEGER;
     list[0].integer = attributes.training;
     list[1].name = "epsilon";
+    list[1].kind = MUSTER_ATTRIBUTE_NUMBER;
     list[1].number = epsilon;
     list[2].name = "per_device";
+    list[2].kind = MUSTER_ATTRIBUTE_INTEGER;
     list[2].integer = attributes.per_device;
     muster_expr *inputs[5];
     inputs[0] = x;
@@ -2084,6 +2451,7 @@ static inline muster_expr *muster_expr_batch_norm_mean_at(const char *where, mus
     muster_attribute list[2];
     memset(list, 0, sizeof list);
     list[0].name = "momentum";
+    list[0].kind = MUSTER_ATTRIBUTE_NUMBER;
     list[0].number = momentum;
     muster_expr *inputs[2];
     inputs[0] = x;
@@ -2097,7 +2465,7 @@ static inline muster_expr *muster_expr_batch_norm_mean_at(const char *where, mus
  * variance of each channel of x (n, c, ...) over all rows, divided by their number of elements -
  * ddof, but at least by 1; mean: the old running mean. */
 typedef struct muster_batch_norm_variance_attributes {
-    int32_t reserved; /* 0 */
+    int32_t reserved; /* 0; set by the macro in C */
     int64_t ddof;
 } muster_batch_norm_variance_attributes;
 static inline muster_expr *muster_expr_batch_norm_variance_at(const char *where, muster_expr *x, muster_expr *mean, muster_expr *variance, double momentum, muster_batch_norm_variance_attributes attributes) {
@@ -2105,8 +2473,10 @@ static inline muster_expr *muster_expr_batch_norm_variance_at(const char *where,
     muster_attribute list[3];
     memset(list, 0, sizeof list);
     list[0].name = "momentum";
+    list[0].kind = MUSTER_ATTRIBUTE_NUMBER;
     list[0].number = momentum;
     list[1].name = "ddof";
+    list[1].kind = MUSTER_ATTRIBUTE_INTEGER;
     list[1].integer = attributes.ddof;
     muster_expr *inputs[3];
     inputs[0] = x;
@@ -2127,6 +2497,7 @@ static inline muster_expr *muster_expr_reshape_at(const char *where, muster_expr
     muster_attribute list[2];
     memset(list, 0, sizeof list);
     list[0].name = "shape";
+    list[0].kind = MUSTER_ATTRIBUTE_SIZES;
     list[0].integers = shape;
     list[0].count = shape_count;
     muster_expr *inputs[1];
@@ -2152,6 +2523,7 @@ static inline muster_expr *muster_expr_broadcast_to_at(const char *where, muster
     muster_attribute list[2];
     memset(list, 0, sizeof list);
     list[0].name = "shape";
+    list[0].kind = MUSTER_ATTRIBUTE_SIZES;
     list[0].integers = shape;
     list[0].count = shape_count;
     muster_expr *inputs[1];
@@ -2167,6 +2539,7 @@ static inline muster_expr *muster_expr_expand_dims_at(const char *where, muster_
     muster_attribute list[2];
     memset(list, 0, sizeof list);
     list[0].name = "axis";
+    list[0].kind = MUSTER_ATTRIBUTE_INTEGER;
     list[0].integer = axis;
     muster_expr *inputs[1];
     inputs[0] = x;
@@ -2177,7 +2550,7 @@ static inline muster_expr *muster_expr_expand_dims_at(const char *where, muster_
 
 /* squeeze: x without the axes, whose size is 1, or without all axes of size 1. */
 typedef struct muster_squeeze_attributes {
-    int32_t reserved; /* 0 */
+    int32_t reserved; /* 0; set by the macro in C */
     int32_t axis_count;
     const int64_t *axis;
 } muster_squeeze_attributes;
@@ -2186,8 +2559,9 @@ static inline muster_expr *muster_expr_squeeze_at(const char *where, muster_expr
     muster_attribute list[2];
     memset(list, 0, sizeof list);
     list[0].name = "axis";
+    list[0].kind = MUSTER_ATTRIBUTE_LIST;
     list[0].integers = attributes.axis;
-    list[0].count = attributes.axis && !attributes.axis_count ? INT32_MIN : attributes.axis_count;
+    list[0].count = muster_list_count_(attributes.reserved, 3, attributes.axis, attributes.axis_count);
     muster_expr *inputs[1];
     inputs[0] = x;
     (void)muster_expr_apply(muster_expr_graph(x), "squeeze", inputs, 1, list, where, &result);
@@ -2196,12 +2570,12 @@ static inline muster_expr *muster_expr_squeeze_at(const char *where, muster_expr
 #ifndef __cplusplus
 #define muster_expr_squeeze(...) muster_expr_squeeze_(__VA_ARGS__, )
 #define muster_expr_squeeze_(a0, ...) \
-    muster_expr_squeeze_at(MUSTER_HERE, a0, (muster_squeeze_attributes){0, __VA_ARGS__})
+    muster_expr_squeeze_at(MUSTER_HERE, a0, (muster_squeeze_attributes){.reserved = muster_fields_(".axis ", #__VA_ARGS__), __VA_ARGS__})
 #endif
 
 /* transpose: x with its axes in another order, or in reverse. */
 typedef struct muster_transpose_attributes {
-    int32_t reserved; /* 0 */
+    int32_t reserved; /* 0; set by the macro in C */
     int32_t axes_count;
     const int64_t *axes;
 } muster_transpose_attributes;
@@ -2210,8 +2584,9 @@ static inline muster_expr *muster_expr_transpose_at(const char *where, muster_ex
     muster_attribute list[2];
     memset(list, 0, sizeof list);
     list[0].name = "axes";
+    list[0].kind = MUSTER_ATTRIBUTE_LIST;
     list[0].integers = attributes.axes;
-    list[0].count = attributes.axes && !attributes.axes_count ? INT32_MIN : attributes.axes_count;
+    list[0].count = muster_list_count_(attributes.reserved, 3, attributes.axes, attributes.axes_count);
     muster_expr *inputs[1];
     inputs[0] = x;
     (void)muster_expr_apply(muster_expr_graph(x), "transpose", inputs, 1, list, where, &result);
@@ -2220,7 +2595,7 @@ static inline muster_expr *muster_expr_transpose_at(const char *where, muster_ex
 #ifndef __cplusplus
 #define muster_expr_transpose(...) muster_expr_transpose_(__VA_ARGS__, )
 #define muster_expr_transpose_(a0, ...) \
-    muster_expr_transpose_at(MUSTER_HERE, a0, (muster_transpose_attributes){0, __VA_ARGS__})
+    muster_expr_transpose_at(MUSTER_HERE, a0, (muster_transpose_attributes){.reserved = muster_fields_(".axes ", #__VA_ARGS__), __VA_ARGS__})
 #endif
 
 /* swapaxes: x with two axes exchanged. */
@@ -2229,8 +2604,10 @@ static inline muster_expr *muster_expr_swapaxes_at(const char *where, muster_exp
     muster_attribute list[3];
     memset(list, 0, sizeof list);
     list[0].name = "axis1";
+    list[0].kind = MUSTER_ATTRIBUTE_INTEGER;
     list[0].integer = axis1;
     list[1].name = "axis2";
+    list[1].kind = MUSTER_ATTRIBUTE_INTEGER;
     list[1].integer = axis2;
     muster_expr *inputs[1];
     inputs[0] = x;
@@ -2245,9 +2622,11 @@ static inline muster_expr *muster_expr_moveaxis_at(const char *where, muster_exp
     muster_attribute list[3];
     memset(list, 0, sizeof list);
     list[0].name = "source";
+    list[0].kind = MUSTER_ATTRIBUTE_LIST;
     list[0].integers = source;
     list[0].count = source_count;
     list[1].name = "destination";
+    list[1].kind = MUSTER_ATTRIBUTE_LIST;
     list[1].integers = destination;
     list[1].count = destination_count;
     muster_expr *inputs[1];
@@ -2259,7 +2638,7 @@ static inline muster_expr *muster_expr_moveaxis_at(const char *where, muster_exp
 
 /* slice: x[start:stop:step] along each axis, as in Python; MUSTER_NONE leaves a bound out. */
 typedef struct muster_slice_attributes {
-    int32_t reserved; /* 0 */
+    int32_t reserved; /* 0; set by the macro in C */
     int32_t start_count;
     const int64_t *start;
     int32_t stop_count;
@@ -2272,14 +2651,17 @@ static inline muster_expr *muster_expr_slice_at(const char *where, muster_expr *
     muster_attribute list[4];
     memset(list, 0, sizeof list);
     list[0].name = "start";
+    list[0].kind = MUSTER_ATTRIBUTE_LIST;
     list[0].integers = attributes.start;
-    list[0].count = attributes.start && !attributes.start_count ? INT32_MIN : attributes.start_count;
+    list[0].count = muster_list_count_(attributes.reserved, 3, attributes.start, attributes.start_count);
     list[1].name = "stop";
+    list[1].kind = MUSTER_ATTRIBUTE_LIST;
     list[1].integers = attributes.stop;
-    list[1].count = attributes.stop && !attributes.stop_count ? INT32_MIN : attributes.stop_count;
+    list[1].count = muster_list_count_(attributes.reserved, 4, attributes.stop, attributes.stop_count);
     list[2].name = "step";
+    list[2].kind = MUSTER_ATTRIBUTE_LIST;
     list[2].integers = attributes.step;
-    list[2].count = attributes.step && !attributes.step_count ? INT32_MIN : attributes.step_count;
+    list[2].count = muster_list_count_(attributes.reserved, 8, attributes.step, attributes.step_count);
     muster_expr *inputs[1];
     inputs[0] = x;
     (void)muster_expr_apply(muster_expr_graph(x), "slice", inputs, 1, list, where, &result);
@@ -2288,12 +2670,12 @@ static inline muster_expr *muster_expr_slice_at(const char *where, muster_expr *
 #ifndef __cplusplus
 #define muster_expr_slice(...) muster_expr_slice_(__VA_ARGS__, )
 #define muster_expr_slice_(a0, ...) \
-    muster_expr_slice_at(MUSTER_HERE, a0, (muster_slice_attributes){0, __VA_ARGS__})
+    muster_expr_slice_at(MUSTER_HERE, a0, (muster_slice_attributes){.reserved = muster_fields_(".start .stop .step ", #__VA_ARGS__), __VA_ARGS__})
 #endif
 
 /* flip: x in reverse along the axes, or along all. */
 typedef struct muster_flip_attributes {
-    int32_t reserved; /* 0 */
+    int32_t reserved; /* 0; set by the macro in C */
     int32_t axis_count;
     const int64_t *axis;
 } muster_flip_attributes;
@@ -2302,8 +2684,9 @@ static inline muster_expr *muster_expr_flip_at(const char *where, muster_expr *x
     muster_attribute list[2];
     memset(list, 0, sizeof list);
     list[0].name = "axis";
+    list[0].kind = MUSTER_ATTRIBUTE_LIST;
     list[0].integers = attributes.axis;
-    list[0].count = attributes.axis && !attributes.axis_count ? INT32_MIN : attributes.axis_count;
+    list[0].count = muster_list_count_(attributes.reserved, 3, attributes.axis, attributes.axis_count);
     muster_expr *inputs[1];
     inputs[0] = x;
     (void)muster_expr_apply(muster_expr_graph(x), "flip", inputs, 1, list, where, &result);
@@ -2312,12 +2695,13 @@ static inline muster_expr *muster_expr_flip_at(const char *where, muster_expr *x
 #ifndef __cplusplus
 #define muster_expr_flip(...) muster_expr_flip_(__VA_ARGS__, )
 #define muster_expr_flip_(a0, ...) \
-    muster_expr_flip_at(MUSTER_HERE, a0, (muster_flip_attributes){0, __VA_ARGS__})
+    muster_expr_flip_at(MUSTER_HERE, a0, (muster_flip_attributes){.reserved = muster_fields_(".axis ", #__VA_ARGS__), __VA_ARGS__})
 #endif
 
-/* pad: x with zeros before and after its elements along each axis. */
+/* pad: x with zeros before and after its elements; one entry is for all axes; without `after` as
+ * many as before. */
 typedef struct muster_pad_attributes {
-    int32_t reserved; /* 0 */
+    int32_t reserved; /* 0; set by the macro in C */
     int32_t before_count;
     const int64_t *before;
     int32_t after_count;
@@ -2328,11 +2712,13 @@ static inline muster_expr *muster_expr_pad_at(const char *where, muster_expr *x,
     muster_attribute list[3];
     memset(list, 0, sizeof list);
     list[0].name = "before";
+    list[0].kind = MUSTER_ATTRIBUTE_LIST;
     list[0].integers = attributes.before;
-    list[0].count = attributes.before && !attributes.before_count ? INT32_MIN : attributes.before_count;
+    list[0].count = muster_list_count_(attributes.reserved, 3, attributes.before, attributes.before_count);
     list[1].name = "after";
+    list[1].kind = MUSTER_ATTRIBUTE_LIST;
     list[1].integers = attributes.after;
-    list[1].count = attributes.after && !attributes.after_count ? INT32_MIN : attributes.after_count;
+    list[1].count = muster_list_count_(attributes.reserved, 4, attributes.after, attributes.after_count);
     muster_expr *inputs[1];
     inputs[0] = x;
     (void)muster_expr_apply(muster_expr_graph(x), "pad", inputs, 1, list, where, &result);
@@ -2341,12 +2727,12 @@ static inline muster_expr *muster_expr_pad_at(const char *where, muster_expr *x,
 #ifndef __cplusplus
 #define muster_expr_pad(...) muster_expr_pad_(__VA_ARGS__, )
 #define muster_expr_pad_(a0, ...) \
-    muster_expr_pad_at(MUSTER_HERE, a0, (muster_pad_attributes){0, __VA_ARGS__})
+    muster_expr_pad_at(MUSTER_HERE, a0, (muster_pad_attributes){.reserved = muster_fields_(".before .after ", #__VA_ARGS__), __VA_ARGS__})
 #endif
 
 /* concatenate: the operands, one behind the other along the axis, which holds no rows. */
 typedef struct muster_concatenate_attributes {
-    int32_t reserved; /* 0 */
+    int32_t reserved; /* 0; set by the macro in C */
     int64_t axis;
 } muster_concatenate_attributes;
 static inline muster_expr *muster_expr_concatenate_at(const char *where, muster_expr *const *x, int32_t count, muster_concatenate_attributes attributes) {
@@ -2354,6 +2740,7 @@ static inline muster_expr *muster_expr_concatenate_at(const char *where, muster_
     muster_attribute list[2];
     memset(list, 0, sizeof list);
     list[0].name = "axis";
+    list[0].kind = MUSTER_ATTRIBUTE_INTEGER;
     list[0].integer = attributes.axis;
     (void)muster_expr_apply(count > 0 ? muster_expr_graph(x[0]) : MUSTER_NOTHING_, "concatenate", x, count, list, where, &result);
     return result;
@@ -2366,7 +2753,7 @@ static inline muster_expr *muster_expr_concatenate_at(const char *where, muster_
 
 /* stack: the operands along a new axis. */
 typedef struct muster_stack_attributes {
-    int32_t reserved; /* 0 */
+    int32_t reserved; /* 0; set by the macro in C */
     int64_t axis;
 } muster_stack_attributes;
 static inline muster_expr *muster_expr_stack_at(const char *where, muster_expr *const *x, int32_t count, muster_stack_attributes attributes) {
@@ -2374,6 +2761,7 @@ static inline muster_expr *muster_expr_stack_at(const char *where, muster_expr *
     muster_attribute list[2];
     memset(list, 0, sizeof list);
     list[0].name = "axis";
+    list[0].kind = MUSTER_ATTRIBUTE_INTEGER;
     list[0].integer = attributes.axis;
     (void)muster_expr_apply(count > 0 ? muster_expr_graph(x[0]) : MUSTER_NOTHING_, "stack", x, count, list, where, &result);
     return result;
@@ -2386,7 +2774,7 @@ static inline muster_expr *muster_expr_stack_at(const char *where, muster_expr *
 
 /* split: part `index` of the equal sections of x along the axis. */
 typedef struct muster_split_attributes {
-    int32_t reserved; /* 0 */
+    int32_t reserved; /* 0; set by the macro in C */
     int64_t axis;
 } muster_split_attributes;
 static inline muster_expr *muster_expr_split_at(const char *where, muster_expr *x, int64_t sections, int64_t index, muster_split_attributes attributes) {
@@ -2394,10 +2782,13 @@ static inline muster_expr *muster_expr_split_at(const char *where, muster_expr *
     muster_attribute list[4];
     memset(list, 0, sizeof list);
     list[0].name = "sections";
+    list[0].kind = MUSTER_ATTRIBUTE_INTEGER;
     list[0].integer = sections;
     list[1].name = "index";
+    list[1].kind = MUSTER_ATTRIBUTE_INTEGER;
     list[1].integer = index;
     list[2].name = "axis";
+    list[2].kind = MUSTER_ATTRIBUTE_INTEGER;
     list[2].integer = attributes.axis;
     muster_expr *inputs[1];
     inputs[0] = x;
@@ -2416,6 +2807,7 @@ static inline muster_expr *muster_expr_tile_at(const char *where, muster_expr *x
     muster_attribute list[2];
     memset(list, 0, sizeof list);
     list[0].name = "reps";
+    list[0].kind = MUSTER_ATTRIBUTE_LIST;
     list[0].integers = reps;
     list[0].count = reps_count;
     muster_expr *inputs[1];
@@ -2432,8 +2824,10 @@ static inline muster_expr *muster_expr_repeat_at(const char *where, muster_expr 
     muster_attribute list[3];
     memset(list, 0, sizeof list);
     list[0].name = "repeats";
+    list[0].kind = MUSTER_ATTRIBUTE_INTEGER;
     list[0].integer = repeats;
     list[1].name = "axis";
+    list[1].kind = MUSTER_ATTRIBUTE_INTEGER;
     list[1].integer = axis;
     muster_expr *inputs[1];
     inputs[0] = x;
@@ -2445,7 +2839,7 @@ static inline muster_expr *muster_expr_repeat_at(const char *where, muster_expr 
 /* diagonal: the elements x[i, i + offset] of two axes, the first two if none are given, as a new
  * last axis. */
 typedef struct muster_diagonal_attributes {
-    int32_t reserved; /* 0 */
+    int32_t reserved; /* 0; set by the macro in C */
     int64_t offset;
     int64_t axis1;
     int64_t axis2;
@@ -2455,10 +2849,13 @@ static inline muster_expr *muster_expr_diagonal_at(const char *where, muster_exp
     muster_attribute list[4];
     memset(list, 0, sizeof list);
     list[0].name = "offset";
+    list[0].kind = MUSTER_ATTRIBUTE_INTEGER;
     list[0].integer = attributes.offset;
     list[1].name = "axis1";
+    list[1].kind = MUSTER_ATTRIBUTE_INTEGER;
     list[1].integer = attributes.axis1;
     list[2].name = "axis2";
+    list[2].kind = MUSTER_ATTRIBUTE_INTEGER;
     list[2].integer = attributes.axis2;
     muster_expr *inputs[1];
     inputs[0] = x;
@@ -2471,23 +2868,30 @@ static inline muster_expr *muster_expr_diagonal_at(const char *where, muster_exp
     muster_expr_diagonal_at(MUSTER_HERE, a0, (muster_diagonal_attributes){0, __VA_ARGS__})
 #endif
 
-/* trace: the sum of the elements of the diagonal. */
+/* trace: the sum of the elements of the diagonal; dtype: of the result, as of sum. */
 typedef struct muster_trace_attributes {
-    int32_t reserved; /* 0 */
+    int32_t reserved; /* 0; set by the macro in C */
     int64_t offset;
     int64_t axis1;
     int64_t axis2;
+    int64_t dtype;
 } muster_trace_attributes;
 static inline muster_expr *muster_expr_trace_at(const char *where, muster_expr *x, muster_trace_attributes attributes) {
     muster_expr *result;
-    muster_attribute list[4];
+    muster_attribute list[5];
     memset(list, 0, sizeof list);
     list[0].name = "offset";
+    list[0].kind = MUSTER_ATTRIBUTE_INTEGER;
     list[0].integer = attributes.offset;
     list[1].name = "axis1";
+    list[1].kind = MUSTER_ATTRIBUTE_INTEGER;
     list[1].integer = attributes.axis1;
     list[2].name = "axis2";
+    list[2].kind = MUSTER_ATTRIBUTE_INTEGER;
     list[2].integer = attributes.axis2;
+    list[3].name = "dtype";
+    list[3].kind = MUSTER_ATTRIBUTE_DTYPE;
+    list[3].integer = attributes.dtype;
     muster_expr *inputs[1];
     inputs[0] = x;
     (void)muster_expr_apply(muster_expr_graph(x), "trace", inputs, 1, list, where, &result);
@@ -2501,7 +2905,7 @@ static inline muster_expr *muster_expr_trace_at(const char *where, muster_expr *
 
 /* take: the parts of x at the indices along the axis. */
 typedef struct muster_take_attributes {
-    int32_t reserved; /* 0 */
+    int32_t reserved; /* 0; set by the macro in C */
     int64_t axis;
 } muster_take_attributes;
 static inline muster_expr *muster_expr_take_at(const char *where, muster_expr *x, muster_expr *indices, muster_take_attributes attributes) {
@@ -2509,6 +2913,7 @@ static inline muster_expr *muster_expr_take_at(const char *where, muster_expr *x
     muster_attribute list[2];
     memset(list, 0, sizeof list);
     list[0].name = "axis";
+    list[0].kind = MUSTER_ATTRIBUTE_INTEGER;
     list[0].integer = attributes.axis;
     muster_expr *inputs[2];
     inputs[0] = x;
@@ -2536,7 +2941,7 @@ static inline muster_expr *muster_expr_embedding_at(const char *where, muster_ex
 /* scatter_add: zeros, of size `rows` along the axis, to which part i of x is added at part
  * indices[i]. */
 typedef struct muster_scatter_add_attributes {
-    int32_t reserved; /* 0 */
+    int32_t reserved; /* 0; set by the macro in C */
     int64_t axis;
 } muster_scatter_add_attributes;
 static inline muster_expr *muster_expr_scatter_add_at(const char *where, muster_expr *x, muster_expr *indices, int32_t rows_count, const int64_t *rows, muster_scatter_add_attributes attributes) {
@@ -2544,9 +2949,11 @@ static inline muster_expr *muster_expr_scatter_add_at(const char *where, muster_
     muster_attribute list[3];
     memset(list, 0, sizeof list);
     list[0].name = "rows";
+    list[0].kind = MUSTER_ATTRIBUTE_SIZES;
     list[0].integers = rows;
     list[0].count = rows_count;
     list[1].name = "axis";
+    list[1].kind = MUSTER_ATTRIBUTE_INTEGER;
     list[1].integer = attributes.axis;
     muster_expr *inputs[2];
     inputs[0] = x;
@@ -2566,6 +2973,7 @@ static inline muster_expr *muster_expr_take_along_axis_at(const char *where, mus
     muster_attribute list[2];
     memset(list, 0, sizeof list);
     list[0].name = "axis";
+    list[0].kind = MUSTER_ATTRIBUTE_INTEGER;
     list[0].integer = axis;
     muster_expr *inputs[2];
     inputs[0] = x;
@@ -2582,9 +2990,11 @@ static inline muster_expr *muster_expr_add_along_axis_at(const char *where, must
     muster_attribute list[3];
     memset(list, 0, sizeof list);
     list[0].name = "size";
+    list[0].kind = MUSTER_ATTRIBUTE_SIZES;
     list[0].integers = size;
     list[0].count = size_count;
     list[1].name = "axis";
+    list[1].kind = MUSTER_ATTRIBUTE_INTEGER;
     list[1].integer = axis;
     muster_expr *inputs[2];
     inputs[0] = x;
@@ -2600,9 +3010,11 @@ static inline muster_expr *muster_expr_one_hot_at(const char *where, muster_expr
     muster_attribute list[3];
     memset(list, 0, sizeof list);
     list[0].name = "k";
+    list[0].kind = MUSTER_ATTRIBUTE_SIZES;
     list[0].integers = k;
     list[0].count = k_count;
     list[1].name = "dtype";
+    list[1].kind = MUSTER_ATTRIBUTE_DTYPE;
     list[1].integer = dtype;
     muster_expr *inputs[1];
     inputs[0] = labels;
@@ -2630,6 +3042,7 @@ static inline muster_expr *muster_expr_cross_entropy_at(const char *where, muste
     muster_attribute list[2];
     memset(list, 0, sizeof list);
     list[0].name = "ignore";
+    list[0].kind = MUSTER_ATTRIBUTE_INTEGER;
     list[0].integer = ignore;
     muster_expr *inputs[2];
     inputs[0] = logits;
@@ -2646,6 +3059,7 @@ static inline muster_expr *muster_expr_negative_log_likelihood_at(const char *wh
     muster_attribute list[2];
     memset(list, 0, sizeof list);
     list[0].name = "ignore";
+    list[0].kind = MUSTER_ATTRIBUTE_INTEGER;
     list[0].integer = ignore;
     muster_expr *inputs[2];
     inputs[0] = x;
@@ -2669,7 +3083,7 @@ static inline muster_expr *muster_expr_sigmoid_cross_entropy_at(const char *wher
 
 /* mean_squared_error: the average of (x - target) (x - target) over the axes, or over all. */
 typedef struct muster_mean_squared_error_attributes {
-    int32_t reserved; /* 0 */
+    int32_t reserved; /* 0; set by the macro in C */
     int32_t axis_count;
     const int64_t *axis;
     int64_t keepdims;
@@ -2679,9 +3093,11 @@ static inline muster_expr *muster_expr_mean_squared_error_at(const char *where, 
     muster_attribute list[3];
     memset(list, 0, sizeof list);
     list[0].name = "axis";
+    list[0].kind = MUSTER_ATTRIBUTE_LIST;
     list[0].integers = attributes.axis;
-    list[0].count = attributes.axis && !attributes.axis_count ? INT32_MIN : attributes.axis_count;
+    list[0].count = muster_list_count_(attributes.reserved, 3, attributes.axis, attributes.axis_count);
     list[1].name = "keepdims";
+    list[1].kind = MUSTER_ATTRIBUTE_INTEGER;
     list[1].integer = attributes.keepdims;
     muster_expr *inputs[2];
     inputs[0] = x;
@@ -2692,7 +3108,7 @@ static inline muster_expr *muster_expr_mean_squared_error_at(const char *where, 
 #ifndef __cplusplus
 #define muster_expr_mean_squared_error(...) muster_expr_mean_squared_error_(__VA_ARGS__, )
 #define muster_expr_mean_squared_error_(a0, a1, ...) \
-    muster_expr_mean_squared_error_at(MUSTER_HERE, a0, a1, (muster_mean_squared_error_attributes){0, __VA_ARGS__})
+    muster_expr_mean_squared_error_at(MUSTER_HERE, a0, a1, (muster_mean_squared_error_attributes){.reserved = muster_fields_(".axis ", #__VA_ARGS__), __VA_ARGS__})
 #endif
 
 /* huber: for each element d d / 2 where d = |x - target| is at most delta, else delta (d - delta /
@@ -2702,6 +3118,7 @@ static inline muster_expr *muster_expr_huber_at(const char *where, muster_expr *
     muster_attribute list[2];
     memset(list, 0, sizeof list);
     list[0].name = "delta";
+    list[0].kind = MUSTER_ATTRIBUTE_NUMBER;
     list[0].number = delta;
     muster_expr *inputs[2];
     inputs[0] = x;

@@ -26,7 +26,10 @@ typedef struct muster_function muster_function;
 /* A body: the code that a worker runs.
  * - in[i]: the worker's rows of input i if it is scattered, all of it if it is broadcast.
  * - out[i]: the memory for output i. A reduced output has the shape of the caller's tensor. A
- *   gathered output has the caller's trailing dimensions and this worker's rows. out[i].dtype is
+ *   gathered output has the caller's trailing dimensions and this worker's rows.
+ *   Both are contiguous, with the strides of muster_tensor_make: element k of in[i] is element k of
+ *   the memory at its address. What the caller passes with other strides is copied, unless the port
+ *   has MUSTER_STRIDED. out[i].dtype is
  *   MUSTER_DTYPE_NONE, and its data NULL, for an output that this call does not want: a body that
  *   writes outputs by their address checks that first. The memory of outputs, and that of
  *   muster_worker_update, is not initialised: the body writes every element, since what it leaves
@@ -92,10 +95,17 @@ enum muster_input_mode_value { /* numbers that no output has */
 typedef int32_t muster_collect_mode; /* MUSTER_SUM to MUSTER_AVG of ops.h, and: */
 enum muster_collect_mode_value {
     MUSTER_GATHER = 6, /* concatenated along axis 0 in rank order */
-    /* not combined: the master's own value (of its last slice); with logical shards the value of
-     * shard 0, refused if that shard has no rows */
+    /* not combined: the value of the first worker that runs the body (of its last slice): rank 0,
+     * or where rank 0 has no rows and the function does not run without rows, the first rank that
+     * has rows; with logical shards the first shard. Refused where no worker runs the body */
     MUSTER_MASTER = 7
 };
+/* A flag, added to the mode of an input or output (MUSTER_SCATTER | MUSTER_STRIDED): the body looks
+ * at the strides of in[i] or out[i], which may be those of the caller's tensor, negative or 0 too.
+ * Nothing is copied on CPU devices. Without it what is not contiguous is copied: each worker copies
+ * its rows, one slice at a time; a broadcast input is copied once per process; a gathered output
+ * reaches the caller's rows after the body has returned OK. */
+enum muster_port_flag_value { MUSTER_STRIDED = 128 };
 MUSTER_API MUSTER_NODISCARD muster_status muster_function_input(muster_function *function, const char *name, muster_dtype dtype,
                                                                 int32_t ndim, muster_input_mode mode);
 MUSTER_API MUSTER_NODISCARD muster_status muster_function_output(muster_function *function, const char *name, muster_dtype dtype,
@@ -204,7 +214,11 @@ MUSTER_API MUSTER_NODISCARD muster_status muster_function_set_runs_without_rows(
  *
  * together = 0, the default: the body runs once for every shard that has rows, with that shard's
  * rows, weight, first row and slices (which cut each shard). If nothing is scattered, a shard
- * counts as a worker would: its first row is its number, of S rows. Sums, products, averages, max
+ * counts as a worker would: its first row is its number, of S rows. Rank and size stay those of the
+ * device, and a body that divides work by them would do it S / N times. So a function without
+ * scattered inputs and sliceable variables must say 0 or 1 here; else its calls are refused with
+ * UNSUPPORTED where S is not N. With 0 it divides by muster_worker_shard and muster_worker_shards.
+ * Sums, products, averages, max
  * and min combine the shards' values in the order of the shards; gathered rows are in that order;
  * replica_batch may give one selection per shard. Each device keeps its shards' values of every
  * output until the end of the call. A single call runs all S shards on the master, and gives the
@@ -247,19 +261,37 @@ typedef struct muster_call_options {
      * never. Transfers of inputs and outputs between processes have the runtime's. */
     int64_t warn_after_ns;
     int64_t fail_after_ns;
+    /* For outputs whose rows are known only after the call: NULL, or one entry for each output, in
+     * the order in which the call passes them. Where an entry is not NULL, the call passes
+     * muster_tensor_none() as that output, and the library fills the buffer: see "Outputs of any
+     * number of rows" below. */
+    muster_buffer *const *output_buffers;
 } muster_call_options;
 MUSTER_API void muster_call_options_init_sized(muster_call_options *options, size_t size);
 static inline void muster_call_options_init(muster_call_options *options) { muster_call_options_init_sized(options, sizeof *options); }
+
+/* Outputs of any number of rows. With a buffer (output_buffers) in place of a tensor, a gathered
+ * output gets as many rows as the bodies give (muster_worker_output_rows), which may be none: the
+ * rows of the workers one after the other, in the order of the ranks. The buffer has the output's
+ * dtype and ndim, and its sizes behind axis 0 are those of the result; its rows so far do not
+ * matter. Before the first call muster_buffer_set_shape(buffer, ndim, {0, k, ...}) says them.
+ * The buffer belongs to the caller. The library uses it until the call has ended (of an
+ * asynchronous one: until wait has returned or test has reported the end), and nobody else may use
+ * it meanwhile, nor may two outputs of a call have one buffer. Its storage grows where the rows do
+ * not fit, with the buffer's own spare room, and is used again by the next call; views made before
+ * by muster_buffer_tensor end. A call that fails leaves the buffer as it was. Errors:
+ * INVALID_ARGUMENT (a tensor beside the buffer; a buffer twice), BAD_STATE (a buffer that was
+ * destroyed), UNSUPPORTED (the output is not gathered; several processes), DTYPE_MISMATCH,
+ * SHAPE_MISMATCH (another ndim; the sizes of a row have not been said), OVERFLOW, OUT_OF_MEMORY. */
 
 /* Scatters the inputs, runs the body on every device, and collects the outputs into the caller's
  * tensors. Of n selected rows, N devices get contiguous parts in the order of their ranks: rank r
  * has the rows from floor(r n / N) up to floor((r + 1) n / N), and with logical shards shard s of S
  * those from floor(s n / S) on. So with fewer rows than devices the lower ranks have none (of 1 row
- * on 2 devices rank 1 has it). Such a rank does not run the body, brings nothing to an output, and
- * an output with MUSTER_MASTER is refused where rank 0 has none. inputs and outputs are in the
- * order of the description. An output given as muster_tensor_none() is neither computed nor
- * collected. Arrays of 0 tensors and options may be NULL. The tensors' memory must stay valid until
- * the call returns. Calls from several threads are served in order.
+ * on 2 devices rank 1 has it). Such a rank does not run the body and brings nothing to an output.
+ * inputs and outputs are in the order of the description. An output given as muster_tensor_none()
+ * is neither computed nor collected. Arrays of 0 tensors and options may be NULL. The tensors'
+ * memory must stay valid until the call returns. Calls from several threads are served in order.
  * GPUs reduce large outputs between themselves (docs/gpus.md). Floating-point sums, products and
  * averages may then be rounded in another order. In the reproducible mode the host combines them.
  * A tensor lies in host memory, or on a device of the runtime (muster_runtime_tensor_create). The
@@ -284,6 +316,7 @@ static inline void muster_call_options_init(muster_call_options *options) { must
  * UNSUPPORTED (a result over no rows that has no value; what the reproducible mode refuses; options
  * of a newer header), OUT_OF_MEMORY, BAD_STATE (inside a body, after fork; a
  * variable that it reads is undefined), TIMEOUT (queue_timeout_ns, or a deadline of a wait),
+ * CANCELLED (muster_runtime_cancel),
  * errors of a device, and any error that a body returned, with its rank. Threads: any. */
 MUSTER_API MUSTER_NODISCARD muster_status muster_function_call(muster_function *function, const muster_tensor *inputs, int32_t input_count,
                                                                const muster_tensor *outputs, int32_t output_count,
@@ -330,11 +363,13 @@ MUSTER_API MUSTER_NODISCARD muster_status muster_function_weights(muster_functio
  * The tensor descriptors, options and selections are copied. The memory of tensors and of index
  * lists is used until wait has returned or test has reported the end: until then it must stay valid
  * and must not be written, and outputs must not be read.
- * With one process at most 64 calls of a runtime may be waiting; one more is refused with
- * BAD_STATE. With several there is no such limit: a call that one process refuses fails in all, and
- * their queues are not equally full. A refusal for lack of memory may return only when the others
- * make the call; in a completion function it returns at once, and the others are not told: they
- * wait for the call until their deadline.
+ * With one process at most 64 calls of a runtime may be waiting. One more waits here until one of
+ * them begins, and takes its place in the order then; TIMEOUT after queue_timeout_ns. In a
+ * completion function it is refused with BAD_STATE, since the thread that runs the calls would wait
+ * for itself. With several processes there is no such limit: a call that one process refuses fails
+ * in all, and their queues are not equally full. A refusal for lack of memory may return only when
+ * the others make the call; in a completion function it returns at once, and the others are not
+ * told: they wait for the call until their deadline.
  * queue_timeout_ns counts from this call; that it has passed is noticed when the calls before this
  * one have ended. Closing the runtime waits for all pending calls; their handles stay valid. The
  * handle belongs to the caller, who ends it with wait or destroy.
@@ -345,9 +380,9 @@ MUSTER_API MUSTER_NODISCARD muster_status muster_function_call_async(muster_func
                                                                      int32_t output_count, const muster_call_options *options,
                                                                      muster_pending **pending);
 /* Waits until the call has ended, returns its status and message, ends the handle and sets *pending
- * to NULL. A NULL handle has ended. Refused with BAD_STATE inside a body, and after fork unless the
- * call had ended; the handle then stays valid. Errors: also INVALID_ARGUMENT (NULL). Threads:
- * owner. */
+ * to NULL. A NULL handle has ended. Refused with BAD_STATE inside a body, and unless the call has
+ * ended inside a completion function and after fork; the handle then stays valid. Errors: also
+ * INVALID_ARGUMENT (NULL). Threads: owner. */
 MUSTER_API MUSTER_NODISCARD muster_status muster_pending_wait(muster_pending **pending);
 /* If the call has ended: *done = 1, *pending = NULL, and the status and message are the call's.
  * Else *done = 0. Does not wait. Errors: also INVALID_ARGUMENT (NULL). Threads: owner. */
@@ -377,12 +412,11 @@ MUSTER_API MUSTER_NODISCARD muster_status muster_pending_notify_fd(muster_pendin
  * output is not gathered), OVERFLOW, OUT_OF_MEMORY, and errors of the device. Threads: worker. */
 MUSTER_API MUSTER_NODISCARD muster_status muster_worker_output_rows(muster_worker *worker, int32_t index, int64_t rows,
                                                                     muster_tensor *output);
-/* Inside a body: the memory for the new value of the variable, in the shape of the replica, valid
- * until the body returns. A failure sets the last error and gives "no tensor"; every worker
- * operation on that tensor returns the same failure. Errors: BAD_STATE (not the worker of a running
- * body), INVALID_ARGUMENT (NULL, a variable of which the function declared no update),
- * OUT_OF_MEMORY, and errors of the device. Threads: worker. */
-MUSTER_API muster_tensor muster_worker_update(muster_worker *worker, muster_variable *variable);
+/* Inside a body: *tensor becomes the memory for the new value of the variable, in the shape of the
+ * replica, valid until the body returns; after a failure, "no tensor". Errors: BAD_STATE (not the
+ * worker of a running body), INVALID_ARGUMENT (NULL, a variable of which the function declared no
+ * update), OUT_OF_MEMORY, and errors of the device. Threads: worker. */
+MUSTER_API MUSTER_NODISCARD muster_status muster_worker_update(muster_worker *worker, muster_variable *variable, muster_tensor *tensor);
 
 #ifdef __cplusplus
 }

@@ -36,6 +36,11 @@ extern "C" {
 typedef struct muster_graph muster_graph;
 typedef struct muster_expr muster_expr;
 
+/* The place in the program, for messages. */
+#define MUSTER_LINE_TEXT_(line) #line
+#define MUSTER_LINE_TEXT(line) MUSTER_LINE_TEXT_(line)
+#define MUSTER_HERE __FILE__ ":" MUSTER_LINE_TEXT(__LINE__)
+
 /* Entries of a shape that are no numbers. MUSTER_ROWS is the number of rows of the call, with
  * MUSTER_PER_WORKER that of the worker; muster_graph_size makes others. MUSTER_INFER, in the shape
  * of a reshape, is the size that follows from the others. */
@@ -45,10 +50,7 @@ enum muster_graph_size_value { MUSTER_ROWS = -1000, MUSTER_INFER = -1 };
 /* Two arguments, ndim and shape: MUSTER_SHAPE(MUSTER_ROWS, 784). A scalar is MUSTER_SCALAR. In C++,
  * which has no compound literals, the end of this header defines them with the same meaning. */
 #if !defined(__cplusplus)
-/* clang-format off */
-#define MUSTER_SHAPE(...) \
-    (int32_t)(sizeof((const int64_t[]){__VA_ARGS__}) / sizeof(int64_t)), ((const int64_t[]){__VA_ARGS__})
-/* clang-format on */
+#define MUSTER_SHAPE(...) MUSTER_SIZES_COUNT_(__VA_ARGS__, ), MUSTER_SIZES_ARRAY_(__VA_ARGS__, )
 #define MUSTER_SCALAR 0, (const int64_t *)0
 #endif
 
@@ -83,6 +85,11 @@ MUSTER_API int64_t muster_graph_size_sum(muster_graph *graph, int64_t a, int64_t
  * that is taken), OUT_OF_MEMORY. */
 MUSTER_API muster_expr *muster_graph_input(muster_graph *graph, const char *name, muster_dtype dtype, int32_t ndim, const int64_t *shape,
                                            muster_input_mode mode);
+/* As muster_graph_input. `where` is the place in the program, such as "model.c:12": messages begin
+ * with it. NULL: no place. In C and C++ the macro muster_graph_input passes the place by itself. */
+MUSTER_API muster_expr *muster_graph_input_at(const char *where, muster_graph *graph, const char *name, muster_dtype dtype, int32_t ndim,
+                                              const int64_t *shape, muster_input_mode mode);
+#define muster_graph_input(...) muster_graph_input_at(MUSTER_HERE, __VA_ARGS__)
 /* The value of a variable, in the shape that its replica on the master has now. A call refuses a
  * variable whose shape has changed. The second use of a variable gives the same expression.
  * Errors: INVALID_ARGUMENT (NULL, a variable of another runtime), OUT_OF_MEMORY. */
@@ -255,10 +262,10 @@ enum muster_dump_format_value {
 };
 /* Writes the expressions that the outputs and updates need, or all if there are none, as the
  * program wrote them: operands, attributes, shapes, dtypes, names, places in the program. The file
- * `path` is created or replaced; "/dev/stdout" writes to a terminal or a pipe, and replaces a file
- * to which standard output is redirected. The text is for people: later versions may write it
- * differently. Errors: INVALID_ARGUMENT (NULL, an unknown format), the
- * graph's first error, SYSTEM (a file that cannot be written), OUT_OF_MEMORY. */
+ * `path` is created or replaced; "/dev/stdout" and "/dev/stderr" write behind what the program has
+ * written there, also where they are redirected to a file. The text is for people: later versions
+ * may write it differently. Errors: INVALID_ARGUMENT (NULL, an unknown format), the graph's first
+ * error, SYSTEM (a file that cannot be written), OUT_OF_MEMORY. */
 MUSTER_API muster_status muster_graph_dump(muster_graph *graph, const char *path, muster_dump_format format);
 /* The same for the function that muster_graph_compile gave: the expressions as they are computed,
  * simplified, in this order; which of them are computed in groups; and, once it has been called,
@@ -301,16 +308,30 @@ MUSTER_API MUSTER_NODISCARD muster_status muster_graph_function_memory(muster_fu
 
 /* ---- expressions ---- */
 
-/* An attribute of an operation, such as the axes of a sum. Which member counts follows from the
- * operation. An array of attributes ends with a name of NULL; NULL stands for an array of none. The
- * layout is frozen. */
+/* Kinds of attributes, and which members of muster_attribute say the value. */
+enum muster_attribute_kind_value {
+    MUSTER_ATTRIBUTE_NUMBER = 1,  /* number */
+    MUSTER_ATTRIBUTE_INTEGER = 2, /* integer */
+    MUSTER_ATTRIBUTE_DTYPE = 3,   /* integer: a muster_dtype */
+    MUSTER_ATTRIBUTE_LIST = 4,    /* integers, count: at most 64 */
+    MUSTER_ATTRIBUTE_SIZES = 5,   /* integers, count: entries as in MUSTER_SHAPE */
+    MUSTER_ATTRIBUTE_TEXT = 6,    /* text: at most 64 bytes */
+    MUSTER_ATTRIBUTE_TRUTH = 7    /* integer: 0 or 1; of a value that is given for an integer */
+};
+
+/* An attribute of an operation, such as the axes of a sum. An array of attributes ends with a name
+ * of NULL; NULL stands for an array of none. `kind` says which member holds the value; the others
+ * are not read. Another kind than the operation's is refused, but an integer also stands for a
+ * number, and for a list of that one integer; a list and a list of sizes are the same here. With
+ * kind 0 the member that the operation reads holds the value, and the others must be 0. The layout
+ * is frozen. */
 typedef struct muster_attribute {
     const char *name;
     double number;
     int64_t integer;         /* an integer, a truth value, a dtype */
     const int64_t *integers; /* a list: axes, a shape */
     int32_t count;           /* the length of the list */
-    int32_t reserved;        /* 0 */
+    int32_t kind;            /* MUSTER_ATTRIBUTE_...; 0: not said */
     const char *text;        /* a text, such as the subscripts of einsum */
 } muster_attribute;
 
@@ -337,14 +358,36 @@ MUSTER_API muster_status muster_expr_apply(muster_graph *graph, const char *oper
  *   Numbers: as in Python, in decimal; each takes the dtype of the other operand.
  *   Names: letters, digits, "_" and what is not ASCII. Those given with the text come first, then
  *     inputs, parameters and named expressions (muster_expr_name) of the graph. A name of several
- *     of these is refused.
- * After the text come pairs of a name and a muster_expr *; NULL ends them (the macro adds it).
+ *     of these is refused. A name may have points (conv.weight, layers.0.bias): of the names that
+ *     the text could mean, the longest that stands for something.
+ * After the text come pairs of a name and what it stands for, an expression or a number, at most
+ * 32 pairs (muster_expr_parse_named takes more). A NULL may end them.
  * Limits: 16 MiB of text, 256 levels of nesting (brackets, signs, powers).
  * Messages quote the text, or 40 bytes of a long one, and count the column in characters from 1.
  * Errors: INVALID_ARGUMENT (NULL, syntax, unknown names, no UTF-8), UNSUPPORTED (a limit),
  * OVERFLOW (a number), OUT_OF_RANGE (an index), OUT_OF_MEMORY, and those of muster_expr_apply. */
 MUSTER_API muster_expr *muster_expr_parse(muster_graph *graph, const char *text, ...);
-#define muster_expr_parse(...) muster_expr_parse(__VA_ARGS__, (const char *)0)
+#define muster_expr_parse(...) MUSTER_PARSE_(__VA_ARGS__, muster_item_make_(MUSTER_ITEM_END))
+/* What stands behind the text of muster_expr_parse: a name, or what it stands for. The layout is
+ * frozen. */
+enum muster_item_kind_value {
+    MUSTER_ITEM_END = 0,
+    MUSTER_ITEM_NAME = 1,       /* name */
+    MUSTER_ITEM_EXPRESSION = 2, /* expression */
+    MUSTER_ITEM_NUMBER = 3,     /* number */
+    MUSTER_ITEM_INTEGER = 4     /* integer */
+};
+typedef struct muster_item {
+    const char *name;
+    muster_expr *expression;
+    double number;
+    int64_t integer;
+    int32_t kind;
+    int32_t reserved; /* 0 */
+} muster_item;
+/* muster_expr_parse, which makes the items: names and values in turn, then one of kind
+ * MUSTER_ITEM_END. */
+MUSTER_API muster_expr *muster_expr_parse_items(muster_graph *graph, const char *text, const muster_item *items);
 /* The same for bindings: names[i] stands for expressions[i], for i from 0 to count - 1. */
 MUSTER_API muster_expr *muster_expr_parse_named(muster_graph *graph, const char *text, const char *const *names,
                                                 muster_expr *const *expressions, int32_t count);
@@ -355,7 +398,8 @@ MUSTER_API muster_expr *muster_expr_result(muster_expr *expression, int32_t inde
  * not; the others do not compute it, nor what only it needs, and see the value of that worker. All
  * workers enter a collective there. The shape has no rows, since each worker has a number of its
  * own. The gradient is the sum over the workers, on that device, and 0 on the others. `device` is a
- * name that muster_runtime_find_device knows; NULL: the default device.
+ * name that muster_runtime_find_device knows; NULL: the default device. With several processes all
+ * name the same device: a rank in decimal names that of any process, a word one of this process.
  * Errors: INVALID_ARGUMENT (NULL, an unknown name), UNSUPPORTED (a shape with rows),
  * OUT_OF_MEMORY, BAD_STATE (a frozen graph, a closed runtime). muster_graph_compile refuses with
  * UNSUPPORTED another meaning and a runtime with logical shards, and a single call whose device is
@@ -363,7 +407,8 @@ MUSTER_API muster_expr *muster_expr_result(muster_expr *expression, int32_t inde
 MUSTER_API muster_expr *muster_expr_place(muster_expr *expression, const char *device);
 /* Names the expression, for messages, dumps and traces; returns it. The first name stays. */
 MUSTER_API muster_expr *muster_expr_name(muster_expr *expression, const char *name);
-/* The dtype (MUSTER_DTYPE_NONE for NULL and for an error) and the number of dimensions (-1). */
+/* The dtype that an output of it has (MUSTER_DTYPE_NONE for NULL, for an error, and for a plain
+ * number, which is no output), and the number of dimensions (-1 for NULL and for an error). */
 MUSTER_API muster_dtype muster_expr_dtype(const muster_expr *expression);
 MUSTER_API int32_t muster_expr_ndim(const muster_expr *expression);
 /* The size of an axis, which may be negative, to count from the end: a number, MUSTER_ROWS, a named
@@ -379,9 +424,15 @@ MUSTER_API const char *muster_expr_shape(muster_expr *expression);
  * expressions[i], which may be any expressions: reverse mode, over the operations between the two.
  * They are expressions of the graph, so that gradients of gradients work. If the loss does not
  * depend on an expression, or only through integers and truth values, its gradient is 0 in its
- * shape. Errors: INVALID_ARGUMENT (NULL, a loss that is no scalar), UNSUPPORTED (an operation
+ * shape. Equal expressions are one expression: one that an operation makes inside, such as the
+ * transpose in diagonal, is also the program's equal one, which then has that part's gradient.
+ * Errors: INVALID_ARGUMENT (NULL, a loss that is no scalar), UNSUPPORTED (an operation
  * without a gradient; an expression of integers), OUT_OF_MEMORY. */
 MUSTER_API muster_status muster_gradient(muster_expr *loss, muster_expr *const *expressions, int32_t count, muster_expr **gradients);
+/* As muster_gradient. `where` is the place in the program, as in muster_graph_input_at. */
+MUSTER_API muster_status muster_gradient_at(const char *where, muster_expr *loss, muster_expr *const *expressions, int32_t count,
+                                            muster_expr **gradients);
+#define muster_gradient(...) muster_gradient_at(MUSTER_HERE, __VA_ARGS__)
 
 /* How muster_gradient_check checks. An option struct: the rules are in muster/status.h. */
 typedef struct muster_gradient_check_options {
@@ -410,16 +461,20 @@ static inline void muster_gradient_check_options_init(muster_gradient_check_opti
  * step^4, at one point. expressions[i]: inputs and parameters of float dtypes; NULL with count 0:
  * all that the loss depends on. Everything is computed in f64 on the master's device, in a graph of
  * its own, in which the float dtypes are f64 and every size is a number; the caller's graph stays
- * as it is, and may be frozen. Where a step is too large for a difference to be exact, one 8 and
- * one 64 times smaller are tried. options NULL: all defaults. *worst, if not NULL, becomes the
- * largest error as a part of what is allowed: at most 1 after success. In case of a wrong gradient
- * the message names the worst element, both values, and the first operation on the way whose own
- * gradient is wrong, with its place in the program. Near a kink, such as relu at 0, a right
- * gradient is not that of differences. Errors: INVALID_ARGUMENT (a wrong gradient, a loss that is
- * not finite, NULL, a loss that is no scalar, expressions that are neither inputs nor parameters,
- * wrong options), SHAPE_MISMATCH, DTYPE_MISMATCH (values), UNSUPPORTED (integers; operations
- * without a gradient; stop_gradient and random values that each call draws anew, which differences
- * do not see as the gradient does), OUT_OF_MEMORY, and those of muster_function_call. */
+ * as it is, and may be frozen. Where a step is too large for a difference to be exact, smaller ones
+ * are tried, each an eighth of the one before, at least two and as long as the differences differ.
+ * Elements that are infinite or NaN have no differences and are left out; an expression that has no
+ * others is refused. Operators of the program (muster/operator.h) are asked by their rules whether
+ * they take f64. options NULL: all defaults. *worst, if not NULL, becomes the largest error as a
+ * part of what is allowed: at most 1 after success. In case of a wrong gradient the message names
+ * the worst element, both values, and the first operation on the way whose own gradient is wrong,
+ * with its place in the program. Near a kink, such as relu at 0, a right gradient is not that of
+ * differences. Errors: INVALID_ARGUMENT (a wrong gradient, a loss that is not finite, NULL, a loss
+ * that is no scalar, expressions that are neither inputs nor parameters, wrong options, an
+ * expression without a finite element), SHAPE_MISMATCH, DTYPE_MISMATCH (values), UNSUPPORTED
+ * (integers; operations without a gradient; operators that refuse f64; stop_gradient and random
+ * values that each call draws anew, which differences do not see as the gradient does),
+ * OUT_OF_MEMORY, and those of muster_function_call. */
 MUSTER_API MUSTER_NODISCARD muster_status muster_gradient_check(muster_expr *loss, muster_expr *const *expressions, int32_t count,
                                                                 const muster_gradient_check_options *options, double *worst);
 
@@ -428,6 +483,156 @@ MUSTER_API MUSTER_NODISCARD muster_status muster_gradient_check(muster_expr *los
  * another graph), SHAPE_MISMATCH, DTYPE_MISMATCH, OUT_OF_MEMORY. */
 MUSTER_API muster_expr *muster_expr_substitute(muster_expr *expression, muster_expr *const *from, muster_expr *const *to, int32_t count);
 
+/* ---- what muster_expr_parse is made of ---- */
+
+#define MUSTER_PARSE_(graph, text, ...) muster_expr_parse_items(graph, text, MUSTER_ITEMS_(MUSTER_ITEMS_EACH_(__VA_ARGS__)))
+/* clang-format off */
+/* An item for each of up to 65 arguments. */
+#define MUSTER_ITEMS_EACH_(...) MUSTER_ITEMS_CHOOSE_(__VA_ARGS__, \
+    MUSTER_ITEMS_65_, MUSTER_ITEMS_64_, MUSTER_ITEMS_63_, MUSTER_ITEMS_62_, MUSTER_ITEMS_61_, MUSTER_ITEMS_60_, MUSTER_ITEMS_59_, \
+    MUSTER_ITEMS_58_, MUSTER_ITEMS_57_, MUSTER_ITEMS_56_, MUSTER_ITEMS_55_, MUSTER_ITEMS_54_, MUSTER_ITEMS_53_, MUSTER_ITEMS_52_, \
+    MUSTER_ITEMS_51_, MUSTER_ITEMS_50_, MUSTER_ITEMS_49_, MUSTER_ITEMS_48_, MUSTER_ITEMS_47_, MUSTER_ITEMS_46_, MUSTER_ITEMS_45_, \
+    MUSTER_ITEMS_44_, MUSTER_ITEMS_43_, MUSTER_ITEMS_42_, MUSTER_ITEMS_41_, MUSTER_ITEMS_40_, MUSTER_ITEMS_39_, MUSTER_ITEMS_38_, \
+    MUSTER_ITEMS_37_, MUSTER_ITEMS_36_, MUSTER_ITEMS_35_, MUSTER_ITEMS_34_, MUSTER_ITEMS_33_, MUSTER_ITEMS_32_, MUSTER_ITEMS_31_, \
+    MUSTER_ITEMS_30_, MUSTER_ITEMS_29_, MUSTER_ITEMS_28_, MUSTER_ITEMS_27_, MUSTER_ITEMS_26_, MUSTER_ITEMS_25_, MUSTER_ITEMS_24_, \
+    MUSTER_ITEMS_23_, MUSTER_ITEMS_22_, MUSTER_ITEMS_21_, MUSTER_ITEMS_20_, MUSTER_ITEMS_19_, MUSTER_ITEMS_18_, MUSTER_ITEMS_17_, \
+    MUSTER_ITEMS_16_, MUSTER_ITEMS_15_, MUSTER_ITEMS_14_, MUSTER_ITEMS_13_, MUSTER_ITEMS_12_, MUSTER_ITEMS_11_, MUSTER_ITEMS_10_, \
+    MUSTER_ITEMS_9_, MUSTER_ITEMS_8_, MUSTER_ITEMS_7_, MUSTER_ITEMS_6_, MUSTER_ITEMS_5_, MUSTER_ITEMS_4_, MUSTER_ITEMS_3_, \
+    MUSTER_ITEMS_2_, MUSTER_ITEMS_1_, \
+    0)(__VA_ARGS__)
+#define MUSTER_ITEMS_CHOOSE_( \
+    a1, a2, a3, a4, a5, a6, a7, a8, a9, a10, a11, a12, a13, a14, a15, a16, \
+    a17, a18, a19, a20, a21, a22, a23, a24, a25, a26, a27, a28, a29, a30, a31, a32, \
+    a33, a34, a35, a36, a37, a38, a39, a40, a41, a42, a43, a44, a45, a46, a47, a48, \
+    a49, a50, a51, a52, a53, a54, a55, a56, a57, a58, a59, a60, a61, a62, a63, a64, \
+    a65, \
+    macro, ...) macro
+#define MUSTER_ITEMS_1_(x) MUSTER_ITEM_(x)
+#define MUSTER_ITEMS_2_(x, ...) MUSTER_ITEM_(x), MUSTER_ITEMS_1_(__VA_ARGS__)
+#define MUSTER_ITEMS_3_(x, ...) MUSTER_ITEM_(x), MUSTER_ITEMS_2_(__VA_ARGS__)
+#define MUSTER_ITEMS_4_(x, ...) MUSTER_ITEM_(x), MUSTER_ITEMS_3_(__VA_ARGS__)
+#define MUSTER_ITEMS_5_(x, ...) MUSTER_ITEM_(x), MUSTER_ITEMS_4_(__VA_ARGS__)
+#define MUSTER_ITEMS_6_(x, ...) MUSTER_ITEM_(x), MUSTER_ITEMS_5_(__VA_ARGS__)
+#define MUSTER_ITEMS_7_(x, ...) MUSTER_ITEM_(x), MUSTER_ITEMS_6_(__VA_ARGS__)
+#define MUSTER_ITEMS_8_(x, ...) MUSTER_ITEM_(x), MUSTER_ITEMS_7_(__VA_ARGS__)
+#define MUSTER_ITEMS_9_(x, ...) MUSTER_ITEM_(x), MUSTER_ITEMS_8_(__VA_ARGS__)
+#define MUSTER_ITEMS_10_(x, ...) MUSTER_ITEM_(x), MUSTER_ITEMS_9_(__VA_ARGS__)
+#define MUSTER_ITEMS_11_(x, ...) MUSTER_ITEM_(x), MUSTER_ITEMS_10_(__VA_ARGS__)
+#define MUSTER_ITEMS_12_(x, ...) MUSTER_ITEM_(x), MUSTER_ITEMS_11_(__VA_ARGS__)
+#define MUSTER_ITEMS_13_(x, ...) MUSTER_ITEM_(x), MUSTER_ITEMS_12_(__VA_ARGS__)
+#define MUSTER_ITEMS_14_(x, ...) MUSTER_ITEM_(x), MUSTER_ITEMS_13_(__VA_ARGS__)
+#define MUSTER_ITEMS_15_(x, ...) MUSTER_ITEM_(x), MUSTER_ITEMS_14_(__VA_ARGS__)
+#define MUSTER_ITEMS_16_(x, ...) MUSTER_ITEM_(x), MUSTER_ITEMS_15_(__VA_ARGS__)
+#define MUSTER_ITEMS_17_(x, ...) MUSTER_ITEM_(x), MUSTER_ITEMS_16_(__VA_ARGS__)
+#define MUSTER_ITEMS_18_(x, ...) MUSTER_ITEM_(x), MUSTER_ITEMS_17_(__VA_ARGS__)
+#define MUSTER_ITEMS_19_(x, ...) MUSTER_ITEM_(x), MUSTER_ITEMS_18_(__VA_ARGS__)
+#define MUSTER_ITEMS_20_(x, ...) MUSTER_ITEM_(x), MUSTER_ITEMS_19_(__VA_ARGS__)
+#define MUSTER_ITEMS_21_(x, ...) MUSTER_ITEM_(x), MUSTER_ITEMS_20_(__VA_ARGS__)
+#define MUSTER_ITEMS_22_(x, ...) MUSTER_ITEM_(x), MUSTER_ITEMS_21_(__VA_ARGS__)
+#define MUSTER_ITEMS_23_(x, ...) MUSTER_ITEM_(x), MUSTER_ITEMS_22_(__VA_ARGS__)
+#define MUSTER_ITEMS_24_(x, ...) MUSTER_ITEM_(x), MUSTER_ITEMS_23_(__VA_ARGS__)
+#define MUSTER_ITEMS_25_(x, ...) MUSTER_ITEM_(x), MUSTER_ITEMS_24_(__VA_ARGS__)
+#define MUSTER_ITEMS_26_(x, ...) MUSTER_ITEM_(x), MUSTER_ITEMS_25_(__VA_ARGS__)
+#define MUSTER_ITEMS_27_(x, ...) MUSTER_ITEM_(x), MUSTER_ITEMS_26_(__VA_ARGS__)
+#define MUSTER_ITEMS_28_(x, ...) MUSTER_ITEM_(x), MUSTER_ITEMS_27_(__VA_ARGS__)
+#define MUSTER_ITEMS_29_(x, ...) MUSTER_ITEM_(x), MUSTER_ITEMS_28_(__VA_ARGS__)
+#define MUSTER_ITEMS_30_(x, ...) MUSTER_ITEM_(x), MUSTER_ITEMS_29_(__VA_ARGS__)
+#define MUSTER_ITEMS_31_(x, ...) MUSTER_ITEM_(x), MUSTER_ITEMS_30_(__VA_ARGS__)
+#define MUSTER_ITEMS_32_(x, ...) MUSTER_ITEM_(x), MUSTER_ITEMS_31_(__VA_ARGS__)
+#define MUSTER_ITEMS_33_(x, ...) MUSTER_ITEM_(x), MUSTER_ITEMS_32_(__VA_ARGS__)
+#define MUSTER_ITEMS_34_(x, ...) MUSTER_ITEM_(x), MUSTER_ITEMS_33_(__VA_ARGS__)
+#define MUSTER_ITEMS_35_(x, ...) MUSTER_ITEM_(x), MUSTER_ITEMS_34_(__VA_ARGS__)
+#define MUSTER_ITEMS_36_(x, ...) MUSTER_ITEM_(x), MUSTER_ITEMS_35_(__VA_ARGS__)
+#define MUSTER_ITEMS_37_(x, ...) MUSTER_ITEM_(x), MUSTER_ITEMS_36_(__VA_ARGS__)
+#define MUSTER_ITEMS_38_(x, ...) MUSTER_ITEM_(x), MUSTER_ITEMS_37_(__VA_ARGS__)
+#define MUSTER_ITEMS_39_(x, ...) MUSTER_ITEM_(x), MUSTER_ITEMS_38_(__VA_ARGS__)
+#define MUSTER_ITEMS_40_(x, ...) MUSTER_ITEM_(x), MUSTER_ITEMS_39_(__VA_ARGS__)
+#define MUSTER_ITEMS_41_(x, ...) MUSTER_ITEM_(x), MUSTER_ITEMS_40_(__VA_ARGS__)
+#define MUSTER_ITEMS_42_(x, ...) MUSTER_ITEM_(x), MUSTER_ITEMS_41_(__VA_ARGS__)
+#define MUSTER_ITEMS_43_(x, ...) MUSTER_ITEM_(x), MUSTER_ITEMS_42_(__VA_ARGS__)
+#define MUSTER_ITEMS_44_(x, ...) MUSTER_ITEM_(x), MUSTER_ITEMS_43_(__VA_ARGS__)
+#define MUSTER_ITEMS_45_(x, ...) MUSTER_ITEM_(x), MUSTER_ITEMS_44_(__VA_ARGS__)
+#define MUSTER_ITEMS_46_(x, ...) MUSTER_ITEM_(x), MUSTER_ITEMS_45_(__VA_ARGS__)
+#define MUSTER_ITEMS_47_(x, ...) MUSTER_ITEM_(x), MUSTER_ITEMS_46_(__VA_ARGS__)
+#define MUSTER_ITEMS_48_(x, ...) MUSTER_ITEM_(x), MUSTER_ITEMS_47_(__VA_ARGS__)
+#define MUSTER_ITEMS_49_(x, ...) MUSTER_ITEM_(x), MUSTER_ITEMS_48_(__VA_ARGS__)
+#define MUSTER_ITEMS_50_(x, ...) MUSTER_ITEM_(x), MUSTER_ITEMS_49_(__VA_ARGS__)
+#define MUSTER_ITEMS_51_(x, ...) MUSTER_ITEM_(x), MUSTER_ITEMS_50_(__VA_ARGS__)
+#define MUSTER_ITEMS_52_(x, ...) MUSTER_ITEM_(x), MUSTER_ITEMS_51_(__VA_ARGS__)
+#define MUSTER_ITEMS_53_(x, ...) MUSTER_ITEM_(x), MUSTER_ITEMS_52_(__VA_ARGS__)
+#define MUSTER_ITEMS_54_(x, ...) MUSTER_ITEM_(x), MUSTER_ITEMS_53_(__VA_ARGS__)
+#define MUSTER_ITEMS_55_(x, ...) MUSTER_ITEM_(x), MUSTER_ITEMS_54_(__VA_ARGS__)
+#define MUSTER_ITEMS_56_(x, ...) MUSTER_ITEM_(x), MUSTER_ITEMS_55_(__VA_ARGS__)
+#define MUSTER_ITEMS_57_(x, ...) MUSTER_ITEM_(x), MUSTER_ITEMS_56_(__VA_ARGS__)
+#define MUSTER_ITEMS_58_(x, ...) MUSTER_ITEM_(x), MUSTER_ITEMS_57_(__VA_ARGS__)
+#define MUSTER_ITEMS_59_(x, ...) MUSTER_ITEM_(x), MUSTER_ITEMS_58_(__VA_ARGS__)
+#define MUSTER_ITEMS_60_(x, ...) MUSTER_ITEM_(x), MUSTER_ITEMS_59_(__VA_ARGS__)
+#define MUSTER_ITEMS_61_(x, ...) MUSTER_ITEM_(x), MUSTER_ITEMS_60_(__VA_ARGS__)
+#define MUSTER_ITEMS_62_(x, ...) MUSTER_ITEM_(x), MUSTER_ITEMS_61_(__VA_ARGS__)
+#define MUSTER_ITEMS_63_(x, ...) MUSTER_ITEM_(x), MUSTER_ITEMS_62_(__VA_ARGS__)
+#define MUSTER_ITEMS_64_(x, ...) MUSTER_ITEM_(x), MUSTER_ITEMS_63_(__VA_ARGS__)
+#define MUSTER_ITEMS_65_(x, ...) MUSTER_ITEM_(x), MUSTER_ITEMS_64_(__VA_ARGS__)
+/* clang-format on */
+
+static inline muster_item muster_item_make_(int32_t kind) {
+#ifdef __cplusplus
+    muster_item item = muster_item();
+#else
+    muster_item item = {0};
+#endif
+    item.kind = kind;
+    return item;
+}
+static inline muster_item muster_item_same_(muster_item item) { return item; }
+static inline muster_item muster_item_name_(const char *name) {
+    muster_item item = muster_item_make_(MUSTER_ITEM_NAME);
+    item.name = name;
+    return item;
+}
+static inline muster_item muster_item_expression_(muster_expr *expression) {
+    muster_item item = muster_item_make_(MUSTER_ITEM_EXPRESSION);
+    item.expression = expression;
+    return item;
+}
+static inline muster_item muster_item_number_(double number) {
+    muster_item item = muster_item_make_(MUSTER_ITEM_NUMBER);
+    item.number = number;
+    return item;
+}
+static inline muster_item muster_item_integer_(long long integer) {
+    muster_item item = muster_item_make_(MUSTER_ITEM_INTEGER);
+    item.integer = integer;
+    return item;
+}
+#ifndef __cplusplus
+static inline muster_item muster_item_unsigned_(unsigned long long integer) {
+    return integer > INT64_MAX ? muster_item_number_((double)integer) : muster_item_integer_((long long)integer);
+}
+#define MUSTER_ITEM_(x) \
+    _Generic((x),                              \
+        muster_item: muster_item_same_,       \
+        const char *: muster_item_name_,       \
+        char *: muster_item_name_,             \
+        muster_expr *: muster_item_expression_, \
+        void *: muster_item_expression_,       \
+        float: muster_item_number_,            \
+        double: muster_item_number_,           \
+        _Bool: muster_item_unsigned_,          \
+        char: muster_item_integer_,            \
+        signed char: muster_item_integer_,     \
+        unsigned char: muster_item_unsigned_,  \
+        short: muster_item_integer_,           \
+        unsigned short: muster_item_unsigned_, \
+        int: muster_item_integer_,             \
+        unsigned: muster_item_unsigned_,       \
+        long: muster_item_integer_,            \
+        unsigned long: muster_item_unsigned_,  \
+        long long: muster_item_integer_,       \
+        unsigned long long: muster_item_unsigned_)(x)
+#define MUSTER_ITEMS_(...) \
+    (const muster_item[]) { __VA_ARGS__ }
+#endif
+
 #ifdef __cplusplus
 }
 #endif
@@ -435,10 +640,37 @@ MUSTER_API muster_expr *muster_expr_substitute(muster_expr *expression, muster_e
 #if defined(__cplusplus) && !defined(__CUDACC_RTC__)
 #include <cstddef>
 #include <initializer_list>
-/* Its size is the number of entries of the braces; it is never called. */
-template <std::size_t Count> char (&muster_shape_count_(const int64_t (&entries)[Count]))[Count];
-#define MUSTER_SHAPE(...) \
-    static_cast<int32_t>(sizeof(muster_shape_count_({__VA_ARGS__}))), std::initializer_list<int64_t>({__VA_ARGS__}).begin()
+/* Lives until the end of the call of which it is an argument. */
+template <std::size_t Count> struct muster_shape_ {
+    enum { count = Count };
+    int64_t sizes[Count];
+};
+template <class... Sizes> constexpr muster_shape_<sizeof...(Sizes)> muster_shape_of_(Sizes... sizes) {
+    return {{muster_size_(sizes).value...}};
+}
+#define MUSTER_SHAPE(...) static_cast<int32_t>(decltype(muster_shape_of_(__VA_ARGS__))::count), muster_shape_of_(__VA_ARGS__).sizes
 #define MUSTER_SCALAR 0, nullptr
+
+/* As _Generic of C. NULL may be an integer of the compiler's own, which its name tells apart. */
+inline muster_item muster_item_unsigned_(unsigned long long integer) {
+    return integer > INT64_MAX ? muster_item_number_(static_cast<double>(integer)) : muster_item_integer_(static_cast<long long>(integer));
+}
+inline muster_item muster_item_of_(muster_item item, const char *) { return item; }
+inline muster_item muster_item_of_(const char *name, const char *) { return muster_item_name_(name); }
+inline muster_item muster_item_of_(muster_expr *expression, const char *) { return muster_item_expression_(expression); }
+inline muster_item muster_item_of_(std::nullptr_t, const char *) { return muster_item_expression_(nullptr); }
+inline muster_item muster_item_of_(float number, const char *) { return muster_item_number_(static_cast<double>(number)); }
+inline muster_item muster_item_of_(double number, const char *) { return muster_item_number_(number); }
+inline muster_item muster_item_of_(int integer, const char *) { return muster_item_integer_(integer); }
+inline muster_item muster_item_of_(unsigned integer, const char *) { return muster_item_unsigned_(integer); }
+inline muster_item muster_item_of_(long integer, const char *written) {
+    return integer == 0 && written[0] == '_' && written[1] == '_' && written[2] == 'n' ? muster_item_expression_(nullptr)
+                                                                                       : muster_item_integer_(integer);
+}
+inline muster_item muster_item_of_(unsigned long integer, const char *) { return muster_item_unsigned_(integer); }
+inline muster_item muster_item_of_(long long integer, const char *) { return muster_item_integer_(integer); }
+inline muster_item muster_item_of_(unsigned long long integer, const char *) { return muster_item_unsigned_(integer); }
+#define MUSTER_ITEM_(x) muster_item_of_((void(), x), #x)
+#define MUSTER_ITEMS_(...) std::initializer_list<muster_item>({__VA_ARGS__}).begin()
 #endif
 #endif

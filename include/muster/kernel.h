@@ -140,11 +140,16 @@ typedef struct muster_argument {
     muster_tensor tensor;
     uint64_t bits; /* the value of a scalar, in the low bytes */
 } muster_argument;
-/* Passes the address of the tensor's first element. Writing beyond its last element is
+/* Passes the address of the tensor's first element, for sources that count elements from there.
+ * The launch refuses a tensor that is not contiguous. Writing beyond its last element is
  * undefined. */
 MUSTER_API muster_argument muster_argument_buffer(muster_tensor tensor);
-/* Passes the address of the memory that the view refers to (`data`), for sources that take the byte
- * offset as a separate parameter: muster_argument_size((uint64_t)tensor.byte_offset). */
+/* Passes the address of the tensor's first element. The tensor may have any strides: the source
+ * takes them by parameters of its own. */
+MUSTER_API muster_argument muster_argument_strided(muster_tensor tensor);
+/* Passes the address of the memory that the view refers to (`data`), for sources that take the
+ * byte offset as a separate parameter: muster_argument_size((uint64_t)tensor.byte_offset). The
+ * tensor may have any strides. */
 MUSTER_API muster_argument muster_argument_base(muster_tensor tensor);
 MUSTER_API muster_argument muster_argument_size(uint64_t value);
 MUSTER_API muster_argument muster_argument_ssize(int64_t value);

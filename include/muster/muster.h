@@ -15,6 +15,7 @@
 #include "muster/graph.h"
 #include "muster/initialiser.h"
 #include "muster/kernel.h"
+#include "muster/machine.h"
 #include "muster/nodes.h"
 #include "muster/operator.h"
 #include "muster/ops.h"

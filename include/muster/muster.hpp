@@ -21,6 +21,10 @@
 #ifndef MUSTER_HPP
 #define MUSTER_HPP
 
+#if __cplusplus < 201703L
+#error "muster/muster.hpp needs C++17 (-std=c++17); muster/muster.h, the C headers, works from C++11 on"
+#endif
+
 #include <initializer_list>
 #include <iterator>
 #include <memory>
@@ -177,16 +181,16 @@ template <class T> constexpr muster_dtype dtype_of() noexcept {
 
 // tensor(pointer, {n, k}): n rows of k elements; tensor(&x): a scalar. The pointer may be const, as
 // for muster_f32. An array of arrays, float m[3][4], is given as tensor(m, {3, 4}).
-template <class T> muster_tensor tensor(T *data, std::initializer_list<int64_t> shape = {}) {
-    void *address = const_cast<void *>(static_cast<const void *>(data));
-    return muster_tensor_make(dtype_of<std::remove_all_extents_t<T>>(), address, static_cast<int32_t>(shape.size()), shape.begin());
+// Sizes are integers of any type, such as std::size_t.
+template <class T> muster_tensor tensor(T *data, std::initializer_list<muster_size_> shape = {}) {
+    return muster_tensor_shaped_(dtype_of<std::remove_all_extents_t<T>>(), const_cast<void *>(static_cast<const void *>(data)), shape);
 }
 
 // tensor(values): all elements of a std::vector, std::array, std::span or another object with
 // data() and size(), in one dimension. tensor(values, {n, k}): the same elements in that shape;
 // SHAPE_MISMATCH if their number is another.
 template <class Values, class = decltype(std::declval<Values &>().data())>
-muster_tensor tensor(Values &values, std::initializer_list<int64_t> shape) {
+muster_tensor tensor(Values &values, std::initializer_list<muster_size_> shape) {
     const muster_tensor view = tensor(values.data(), shape);
     const auto count = static_cast<int64_t>(values.size());
     if (muster_tensor_count(view) != count)
@@ -195,7 +199,7 @@ muster_tensor tensor(Values &values, std::initializer_list<int64_t> shape) {
     return view;
 }
 template <class Values, class = decltype(std::declval<Values &>().data())> muster_tensor tensor(Values &values) {
-    return tensor(values.data(), {static_cast<int64_t>(values.size())});
+    return tensor(values.data(), {values.size()});
 }
 
 // ---- the objects ----
@@ -568,9 +572,10 @@ class buffer : public detail::object<muster_buffer, detail::end_buffer> {
 // A tensor in the memory of a device, destroyed with this object.
 class device_tensor {
   public:
-    device_tensor(const runtime &owner, const char *device, muster_dtype dtype, std::initializer_list<int64_t> shape)
+    device_tensor(const runtime &owner, const char *device, muster_dtype dtype, std::initializer_list<muster_size_> shape)
         : runtime_(owner.shared()) {
-        check(muster_runtime_tensor_create(owner, device, dtype, static_cast<int32_t>(shape.size()), shape.begin(), &tensor_));
+        const muster_tensor view = muster_tensor_shaped_(dtype, nullptr, shape);
+        check(muster_runtime_tensor_create(owner, device, dtype, static_cast<int32_t>(shape.size()), view.shape, &tensor_));
     }
     device_tensor(device_tensor &&other) noexcept
         : runtime_(std::move(other.runtime_)), tensor_(std::exchange(other.tensor_, muster_tensor_none())) {}

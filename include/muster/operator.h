@@ -40,18 +40,10 @@ enum muster_operator_maximum {
 
 /* An attribute of an operator. A list of attributes ends with a name of NULL. number: the value, if
  * the application gives none; a list or text is then empty. The layout is frozen. */
-enum muster_attribute_kind_value {
-    MUSTER_ATTRIBUTE_NUMBER = 1,
-    MUSTER_ATTRIBUTE_INTEGER = 2,
-    MUSTER_ATTRIBUTE_DTYPE = 3, /* a muster_dtype */
-    MUSTER_ATTRIBUTE_LIST = 4,  /* of integers; at most 64 */
-    MUSTER_ATTRIBUTE_SIZES = 5, /* numbers, MUSTER_ROWS and named sizes, as in MUSTER_SHAPE */
-    MUSTER_ATTRIBUTE_TEXT = 6   /* at most 64 bytes */
-};
 typedef struct muster_operator_attribute {
     const char *name;
     double number;
-    int32_t kind;
+    int32_t kind;     /* MUSTER_ATTRIBUTE_NUMBER to _TEXT */
     int32_t required; /* 1: every application gives it */
 } muster_operator_attribute;
 
@@ -62,9 +54,10 @@ typedef struct muster_operator_attribute {
  * compute with them. A plain number among the operands has the dtype of the first operand that has
  * one. Called in the thread that applies the operator. */
 typedef muster_status (*muster_operator_rule)(muster_operator_node *node, muster_expr *const *x, int32_t count, void *user);
-/* Computes the results out[] of one application. in[i] is operand i. out[r] has the shape that the
- * rule says, is contiguous and not initialised; it is "no tensor" if nothing needs it. Both are
- * valid until the body returns. All else is as for a muster_body (muster/function.h). */
+/* Computes the results out[] of one application. in[i] is operand i, contiguous, with the strides
+ * of muster_tensor_make, unless strided_operands has it. out[r] has the shape that the rule says,
+ * is contiguous and not initialised; it is "no tensor" if nothing needs it. Both are valid until
+ * the body returns. All else is as for a muster_body (muster/function.h). */
 typedef muster_status (*muster_operator_body)(muster_worker *worker, const muster_operator_node *node, const muster_tensor *in,
                                               muster_tensor *out, void *user);
 /* A body for one backend ("host", "cuda"). With backend NULL the body uses worker operations only,
@@ -91,6 +84,9 @@ typedef muster_status (*muster_operator_gradient)(const muster_operator_node *no
  * computes the result. The tensors have no memory. */
 typedef int32_t (*muster_operator_view)(const muster_operator_node *node, const muster_tensor *x, muster_tensor *y, void *user);
 
+/* The bit of a dtype in a mask of dtypes. */
+#define MUSTER_DTYPE_BIT(dtype) ((uint32_t)1 << (dtype))
+
 /* What an operator without a text computes on several devices, in graphs with MUSTER_ONE_DEVICE.
  * - MUSTER_OPERATOR_NEEDS_ALL: every worker computes the results from whole operands, which are
  *   gathered for it. Right for every operator.
@@ -114,8 +110,8 @@ typedef struct muster_operator_options {
     const char *text;
     int32_t results; /* 0: 1 */
     int32_t halves;  /* 1: takes and gives f16 and bf16; 0: they are refused */
-    /* NULL: the operands have one dtype, and result 0, the only one, has the dtype and shape of
-     * operand 0. */
+    /* NULL: the operands have one dtype, one of `dtypes`, and result 0, the only one, has the dtype
+     * and shape of operand 0. */
     muster_operator_rule rule;
     /* Each device runs the body of its backend, else the one with backend NULL. */
     const muster_operator_backend *bodies;
@@ -146,6 +142,13 @@ typedef struct muster_operator_options {
     const char *launch;
     void *user; /* passed to every callback */
     muster_destroy_function destroy;
+    /* A mask of operands: bodies, prepare and `launch` look at their strides, which may be those of
+     * a view, such as a transpose or a broadcast, 0 and negative ones too. Other operands that are
+     * not contiguous are copied before the body. `view` looks at strides in any case. */
+    uint32_t strided_operands;
+    /* Without a rule and a text: the dtypes that the bodies take, as MUSTER_DTYPE_BIT(dtype) |...
+     * 0: f32 and f64, and with `halves` f16 and bf16. */
+    uint32_t dtypes;
 } muster_operator_options;
 MUSTER_API void muster_operator_options_init_sized(muster_operator_options *options, size_t size);
 static inline void muster_operator_options_init(muster_operator_options *options) {

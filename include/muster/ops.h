@@ -16,8 +16,8 @@
  * UNSUPPORTED (a dtype that the operation does not support), OUT_OF_RANGE (an axis that the tensor
  * does not have; a label), UNAVAILABLE (no BLAS), OUT_OF_MEMORY (scratch memory of the operation),
  * and errors of the device.
- * An operation on "no tensor" from a failed muster_worker_scratch, muster_worker_variable or
- * muster_worker_update returns that failure. */
+ * An operation on the "no tensor" of a failed muster_worker_scratch, muster_worker_variable or
+ * muster_worker_update returns that failure, too. */
 #ifndef MUSTER_OPS_H
 #define MUSTER_OPS_H
 
@@ -115,7 +115,9 @@ enum muster_binary_value {
     MUSTER_FMOD = 12,
     MUSTER_BITWISE_AND = 13,
     MUSTER_BITWISE_OR = 14,
-    MUSTER_BITWISE_XOR = 15
+    MUSTER_BITWISE_XOR = 15,
+    MUSTER_LEFT_SHIFT = 16,
+    MUSTER_RIGHT_SHIFT = 17
 };
 typedef int32_t muster_comparison;
 enum muster_comparison_value {
@@ -143,7 +145,9 @@ enum muster_predicate_value { MUSTER_LOGICAL_NOT = 1, MUSTER_ISNAN = 2, MUSTER_I
 MUSTER_API MUSTER_NODISCARD muster_status muster_unary_op(muster_worker *worker, muster_unary op, muster_tensor x, muster_tensor y);
 /* y = a op b, elementwise; a and b may be broadcast as in muster_copy, and y may be a or b itself.
  * Every dtype but bool; pow, atan2 (a is the ordinate) and hypot take float dtypes only,
- * bitwise_and, bitwise_or and bitwise_xor integers only. Integer add, sub and mul wrap around.
+ * bitwise_and, bitwise_or, bitwise_xor, left_shift and right_shift integers only. Integer add, sub
+ * and mul wrap around. right_shift keeps the sign; a shift by less than 0 or by all bits and more
+ * leaves 0, or -1 of a negative integer that is shifted to the right, as in NumPy.
  * Integer division truncates towards zero. floor_divide rounds the quotient down and remainder has
  * the sign of b, as in Python and NumPy; fmod has the sign of a, as in C. Integers divided by 0
  * give 0, in all of these; the most negative integer divided by -1 wraps around. */
@@ -178,8 +182,8 @@ MUSTER_API MUSTER_NODISCARD muster_status muster_clip(muster_worker *worker, dou
  * queue both functions therefore wait for the check.
  * - take: y[i] = x[indices[i]], for x (rows, ...) and y (n, ...). Every dtype.
  * - scatter_add: y[indices[i]] += x[i], for x (n, ...) and y (rows, ...). Additions to one row are
- *   made in the order of i, each rounded to the dtype, on every device alike. Every dtype but bool;
- *   integers wrap around. */
+ *   made in the order of i, on every device alike. f16, bf16 and f32 are added up in f64, and
+ *   rounded once. Every dtype but bool; integers wrap around. */
 MUSTER_API MUSTER_NODISCARD muster_status muster_take(muster_worker *worker, muster_tensor x, muster_tensor indices, muster_tensor y);
 MUSTER_API MUSTER_NODISCARD muster_status muster_scatter_add(muster_worker *worker, muster_tensor x, muster_tensor indices,
                                                              muster_tensor y);
@@ -198,8 +202,10 @@ MUSTER_API MUSTER_NODISCARD muster_status muster_bias_relu(muster_worker *worker
 MUSTER_API MUSTER_NODISCARD muster_status muster_relu_gradient(muster_worker *worker, muster_tensor y, muster_tensor dy, muster_tensor dx);
 
 /* Reduces x over one axis (counted from 0; the result lacks it) or, with axis -1, over all elements
- * to a scalar. y has the dtype of x. f16 and bf16 accumulate in f32; f32 sums pairwise or in a
- * wider type. max, min and avg over nothing are refused. */
+ * to a scalar. y has the dtype of x, or the one in which a sum, product or average accumulates: a
+ * wider float dtype; of sums and products of i8 to i64 and bool i64, of u8 to u64 u64. f16 and bf16
+ * accumulate in f32; f32 sums pairwise or in a wider type. max, min and avg over nothing are
+ * refused. */
 MUSTER_API MUSTER_NODISCARD muster_status muster_reduce(muster_worker *worker, muster_reduction op, muster_tensor x, int32_t axis,
                                                         muster_tensor y);
 /* muster_reduce over a set of axes at once, for which `axes` has the bits 1 << axis; -1 stands for
@@ -219,7 +225,8 @@ MUSTER_API MUSTER_NODISCARD muster_status muster_argmin(muster_worker *worker, m
  *   y may be x.
  * - logsumexp: y = log(sum(exp(x))), without the last axis; -inf over nothing.
  * - softmax_gradient: dx = y (dy - sum(y dy)), for y = softmax(x); log_softmax_gradient: dx = dy -
- *   exp(y) sum(dy), for y = log_softmax(x). dx may be y or dy. */
+ *   exp(y) sum(dy), for y = log_softmax(x): 0 where a row of dy is 0, also if y is NaN. dx may be y
+ *   or dy. */
 MUSTER_API MUSTER_NODISCARD muster_status muster_softmax(muster_worker *worker, muster_tensor x, muster_tensor y);
 MUSTER_API MUSTER_NODISCARD muster_status muster_log_softmax(muster_worker *worker, muster_tensor x, muster_tensor y);
 MUSTER_API MUSTER_NODISCARD muster_status muster_logsumexp(muster_worker *worker, muster_tensor x, muster_tensor y);
@@ -228,8 +235,8 @@ MUSTER_API MUSTER_NODISCARD muster_status muster_softmax_gradient(muster_worker 
 MUSTER_API MUSTER_NODISCARD muster_status muster_log_softmax_gradient(muster_worker *worker, muster_tensor y, muster_tensor dy,
                                                                       muster_tensor dx);
 /* y = the sums of x up to and with each element, along an axis (from 0 on; OUT_OF_RANGE if x does
- * not have it). y may be x. Every dtype but bool. Floats are summed in f64 and rounded once;
- * integers wrap around. */
+ * not have it). y may be x. y has the dtype of x, or a wider one, as in muster_reduce; of bool i64.
+ * Floats are summed in f64 and rounded once; integers wrap around. */
 MUSTER_API MUSTER_NODISCARD muster_status muster_cumsum(muster_worker *worker, muster_tensor x, int32_t axis, muster_tensor y);
 /* Sorting along the last axis. Every dtype.
  * - sort: y = the elements of each row of x, ascending; NaN last.

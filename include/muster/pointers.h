@@ -14,7 +14,6 @@
 #include "muster/buffer.h"
 #include "muster/communicator.h"
 #include "muster/dlpack.h"
-#include "muster/driver.h"
 #include "muster/function.h"
 #include "muster/kernel.h"
 #include "muster/ops.h"
@@ -81,15 +80,9 @@ MUSTER_API MUSTER_NODISCARD muster_status muster_dlpack_export_unversioned_p(con
                                                                              void (*release)(void *owner), void *owner,
                                                                              muster_dlpack_unversioned **managed);
 
-/* The twins of functions of muster/driver.h. */
-MUSTER_API void muster_driver_fetched_p(muster_driver *driver, int32_t index, muster_tensor *result);
-MUSTER_API void muster_driver_outgoing_p(muster_driver *driver, int32_t index, muster_tensor *result);
-
-/* The twins of functions of muster/function.h. */
-MUSTER_API void muster_worker_update_p(muster_worker *worker, muster_variable *variable, muster_tensor *result);
-
 /* The twins of functions of muster/kernel.h. */
 MUSTER_API void muster_argument_buffer_p(const muster_tensor *tensor, muster_argument *result);
+MUSTER_API void muster_argument_strided_p(const muster_tensor *tensor, muster_argument *result);
 MUSTER_API void muster_argument_base_p(const muster_tensor *tensor, muster_argument *result);
 MUSTER_API void muster_argument_size_p(uint64_t value, muster_argument *result);
 MUSTER_API void muster_argument_ssize_p(int64_t value, muster_argument *result);
@@ -215,15 +208,13 @@ MUSTER_API MUSTER_NODISCARD muster_status muster_variable_set_selected_p(muster_
 MUSTER_API MUSTER_NODISCARD muster_status muster_variable_get_p(muster_variable *variable, int32_t rank, const muster_tensor *value);
 MUSTER_API MUSTER_NODISCARD muster_status muster_variable_get_whole_p(muster_variable *variable, const muster_tensor *value);
 MUSTER_API MUSTER_NODISCARD muster_status muster_variable_set_whole_p(muster_variable *variable, const muster_tensor *value);
-MUSTER_API void muster_worker_variable_p(muster_worker *worker, muster_variable *variable, muster_tensor *result);
 
 /* The twins of functions of muster/worker.h. */
-MUSTER_API void muster_worker_scratch_p(muster_worker *worker, muster_dtype dtype, int32_t ndim, const int64_t *shape,
-                                        muster_tensor *result);
 MUSTER_API MUSTER_NODISCARD muster_status muster_worker_read_p(muster_worker *worker, const muster_tensor *device_tensor,
                                                                const muster_tensor *host_tensor);
 MUSTER_API MUSTER_NODISCARD muster_status muster_worker_write_p(muster_worker *worker, const muster_tensor *host_tensor,
                                                                 const muster_tensor *device_tensor);
+MUSTER_API MUSTER_NODISCARD muster_status muster_tensor_data_p(const muster_tensor *tensor, muster_dtype dtype, void **data);
 
 #ifdef __cplusplus
 }

@@ -186,6 +186,32 @@ MUSTER_API MUSTER_NODISCARD muster_status muster_runtime_open(const muster_runti
  * Accepts NULL. Errors: BAD_STATE inside a body or a rule of a server, since close would wait for
  * it, and for a runtime that has been closed. Threads: any. */
 MUSTER_API muster_status muster_runtime_close(muster_runtime *runtime);
+/* Ends every call of functions whose place in the order of calls was given before: the one that
+ * runs, those that wait for their turn, and the asynchronous ones. They return MUSTER_CANCELLED.
+ * Other functions that wait for their turn, and do not destroy anything, return it as well. Calls
+ * that begin later are not touched: nothing is remembered. Returns at once.
+ * A call that has not begun touches nothing. In a running one waits end, operations of workers and
+ * the steps of graphs fail before they begin, and muster_worker_cancelled is 1; a body that does
+ * not look, or an operation that has begun, runs to its end, and then the call fails. Outputs are
+ * then undefined, no update of a variable is applied, and what bodies have written in place
+ * (MUSTER_USE_READ_WRITE) stays. When the devices have agreed to write the updates of a graph's
+ * rules, the call is not ended any more, and returns OK: parameters and states are those before the
+ * call or after it, on all devices. Waits for requests to servers end, and what was sent is
+ * applied on all shards all the same, before the call returns (muster/server.h).
+ * Not ended are muster_runtime_close, functions that destroy something, and functions for variables
+ * and tensors that have begun.
+ * With several processes (muster/nodes.h) one of them tells all: its calls of functions fail in all
+ * processes, with a message that names it. Those that wait for their turn keep their places, since
+ * processes match their calls by the order of these: each is begun by all, and then fails, one
+ * after the other. So do functions for variables that wait; other functions are not ended. In the
+ * other processes a running call is ended as after a failure here: waits for this process return
+ * ABORTED, and muster_worker_cancelled is 1. A call returns when the others have begun it, too, and
+ * their bodies have returned. A step is made in all processes or in none: once all devices of this
+ * process have come to the exchange behind which updates are written, the call is not ended from
+ * here.
+ * NULL is ignored. It takes no lock, allocates nothing, and leaves errno and the last error alone.
+ * Threads: any, also inside a body, and in a signal handler, while the runtime stays open. */
+MUSTER_API void muster_runtime_cancel(muster_runtime *runtime);
 
 /* The number of devices; -1 for NULL. Threads: any. */
 MUSTER_API int32_t muster_runtime_size(const muster_runtime *runtime);

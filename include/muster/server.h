@@ -193,7 +193,11 @@ MUSTER_API MUSTER_NODISCARD muster_status muster_worker_client(muster_worker *wo
  * have), OUT_OF_RANGE (index), BAD_STATE (server destroyed, another thread in this client, a
  * worker's client outside its body, inside a rule of this server), OUT_OF_MEMORY. Errors of the
  * operation itself come from wait, or from here without a handle: errors of a user rule, TIMEOUT,
- * ABORTED (the worker's call was aborted), errors of a device. Threads: the client's. */
+ * ABORTED (the worker's call was aborted), CANCELLED, errors of a device. After ABORTED what was
+ * left of the operation is given up. After CANCELLED, with which muster_runtime_cancel ends the
+ * worker's call, a send goes on without its tensor, whose memory is the body's again, and is
+ * applied before the call returns; a receive is given up. No operation begins in such a call any
+ * more. Threads: the client's. */
 enum muster_send_flag { MUSTER_SEND_COPY = 1 };
 MUSTER_API MUSTER_NODISCARD muster_status muster_client_send(muster_client *client, int32_t index, muster_rule rule, double scale,
                                                              muster_tensor tensor, int32_t flags, muster_request **request);

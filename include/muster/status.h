@@ -74,6 +74,10 @@
 #ifndef MUSTER_STATUS_H
 #define MUSTER_STATUS_H
 
+#if defined(__cplusplus) && __cplusplus < 201103L
+#error "Muster's headers need C++11 or later (-std=c++11), and muster/muster.hpp needs C++17"
+#endif
+
 #include <stddef.h>
 #include <stdint.h>
 
@@ -115,6 +119,7 @@ enum muster_status_value {
     /* another process of the launch has ended or cannot be reached; the runtime can only be closed
      * (muster/nodes.h) */
     MUSTER_NODE_LOST = 16,
+    MUSTER_CANCELLED = 17, /* muster_runtime_cancel has ended the call */
 };
 
 /* The message of the calling thread's last failure; "" if there was none. At most 511 bytes of
@@ -163,6 +168,14 @@ MUSTER_API int64_t muster_constant(const char *name);
         muster_status muster_try_status_ = (expression);        \
         if (muster_try_status_ != 0) return muster_try_status_; \
     } while (0)
+
+/* Ends the process where `status` is not MUSTER_OK: prints file, line, the status and the thread's
+ * last error to stderr, and calls abort(). Nothing is cleaned up; the launcher of several processes
+ * ends the others. Threads: any. MUSTER_MUST(muster_...(...)) calls it with its own place in the
+ * program: for programs and examples that cannot go on after an error. Libraries, and bodies whose
+ * failure should fail the call alone, use MUSTER_TRY. */
+MUSTER_API void muster_must(muster_status status, const char *file, int32_t line);
+#define MUSTER_MUST(expression) muster_must((expression), __FILE__, __LINE__)
 
 #ifdef __cplusplus
 }

@@ -63,7 +63,7 @@ MUSTER_API muster_status muster_variable_destroy(muster_variable *variable);
 /* The variable of this name in *variable, which becomes NULL where there is none
  * (INVALID_ARGUMENT). */
 MUSTER_API MUSTER_NODISCARD muster_status muster_variable_find(muster_runtime *runtime, const char *name, muster_variable **variable);
-/* The name, owned by the runtime; NULL for NULL. Threads: any, also inside a body. */
+/* The name, owned by the variable; NULL for NULL. Threads: any, also inside a body. */
 MUSTER_API const char *muster_variable_name(const muster_variable *variable);
 
 /* Sets the replica of one device. `value` may have another shape, with the same dtype and ndim; for
@@ -193,11 +193,11 @@ MUSTER_API MUSTER_NODISCARD muster_status muster_variables_reduce_weighted_to(mu
                                                                               const muster_tensor *results, int32_t count,
                                                                               const double *weights, int32_t weight_count);
 
-/* Inside a body: this worker's replica of a variable that the function declared, as a view that is
- * valid until the body returns. For a variable that it did not declare, sets the last error
- * (INVALID_ARGUMENT) and gives "no tensor"; every worker operation on that tensor returns the same
- * failure. Threads: worker. */
-MUSTER_API muster_tensor muster_worker_variable(muster_worker *worker, muster_variable *variable);
+/* Inside a body: *tensor becomes this worker's replica of a variable that the function declared, a
+ * view that is valid until the body returns; after a failure, "no tensor". Errors: BAD_STATE (not
+ * the worker of a running body), INVALID_ARGUMENT (NULL, a variable that the function did not
+ * declare). Threads: worker. */
+MUSTER_API MUSTER_NODISCARD muster_status muster_worker_variable(muster_worker *worker, muster_variable *variable, muster_tensor *tensor);
 
 #ifdef __cplusplus
 }

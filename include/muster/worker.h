@@ -56,16 +56,18 @@ MUSTER_API int64_t muster_worker_slices(const muster_worker *worker);
 MUSTER_API double muster_worker_weight(const muster_worker *worker);
 MUSTER_API MUSTER_NODISCARD muster_status muster_worker_set_weight(muster_worker *worker, double weight);
 
-/* 1 once the call is aborted (another rank failed, in any process, or a deadline passed). A long
- * body should check this and return. */
+/* 1 once the call is aborted (another rank failed, in any process, or a deadline passed) or ended
+ * by muster_runtime_cancel, in any process. A long body should check this and return. */
 MUSTER_API int32_t muster_worker_cancelled(const muster_worker *worker);
 
 /* Contiguous scratch memory on the worker's device, aligned to 64 bytes, uninitialised, valid until
  * the body returns. A body with a loop should take it once, before the loop. Blocks are kept
- * between calls, so a repeated call allocates nothing. A failure sets the last error and gives "no
- * tensor"; every worker operation on that tensor returns the same failure. Errors: INVALID_ARGUMENT
- * (no worker, no such dtype, a bad shape), OVERFLOW, OUT_OF_MEMORY, and errors of the device. */
-MUSTER_API muster_tensor muster_worker_scratch(muster_worker *worker, muster_dtype dtype, int32_t ndim, const int64_t *shape);
+ * between calls, so a repeated call allocates nothing. *tensor becomes the tensor or, after a
+ * failure, "no tensor"; `shape` may be that of *tensor. Errors: INVALID_ARGUMENT (no worker, no
+ * such dtype, a bad shape, NULL), BAD_STATE (outside the worker's body), OVERFLOW, OUT_OF_MEMORY,
+ * and errors of the device. */
+MUSTER_API MUSTER_NODISCARD muster_status muster_worker_scratch(muster_worker *worker, muster_dtype dtype, int32_t ndim,
+                                                                const int64_t *shape, muster_tensor *tensor);
 
 /* Gives scratch memory back before the body returns, for a loop whose operations take some in every
  * round: release(mark) ends all scratch tensors that were taken after `mark` was returned; the
@@ -85,7 +87,62 @@ MUSTER_API MUSTER_NODISCARD muster_status muster_worker_read(muster_worker *work
 MUSTER_API MUSTER_NODISCARD muster_status muster_worker_write(muster_worker *worker, muster_tensor host_tensor,
                                                               muster_tensor device_tensor);
 
+/* *data becomes the address of the first element of a tensor that host code can read as elements of
+ * `dtype` (MUSTER_DTYPE_NONE: of any), one behind the other: a contiguous tensor in host memory, or
+ * inside a body on a CPU device one of that device. "No tensor", such as an output that the call
+ * does not want, has the address NULL. After an error *data is NULL. Errors: DTYPE_MISMATCH,
+ * UNSUPPORTED (it is not contiguous), INVALID_ARGUMENT (memory of a GPU; a tensor that every
+ * function refuses; NULL). Threads: any. */
+MUSTER_API MUSTER_NODISCARD muster_status muster_tensor_data(muster_tensor tensor, muster_dtype dtype, void **data);
+
+/* MUSTER_DATA(float, in[0]) is that address as float *; MUSTER_DATA(const float, in[0]) as const
+ * float *. The type is the C type of the tensor's dtype: float, double, int8_t, ... uint64_t, _Bool
+ * (C++: bool); uint16_t for the bits of f16 or bf16; void for any. Another type does not compile.
+ * Where muster_tensor_data fails, the program was written for another tensor: MUSTER_DATA prints
+ * file, line and the error, and aborts, as MUSTER_MUST does. */
+enum { MUSTER_DATA_HALF_ = -1 };
+static inline void *muster_data_(muster_tensor tensor, muster_dtype dtype, const char *file, int32_t line) {
+    void *data;
+    if (dtype == MUSTER_DATA_HALF_) dtype = tensor.dtype == MUSTER_BF16 ? MUSTER_BF16 : MUSTER_F16;
+    muster_must(muster_tensor_data(tensor, dtype, &data), file, line);
+    return data;
+}
+#if !defined(__cplusplus)
+/* clang-format off */
+#define MUSTER_DATA_OF_(type, dtype) type *: dtype, const type *: dtype
+#define MUSTER_DATA_DTYPE_(type) \
+    _Generic((type *)0, MUSTER_DATA_OF_(void, MUSTER_DTYPE_NONE), MUSTER_DATA_OF_(float, MUSTER_F32), MUSTER_DATA_OF_(double, MUSTER_F64), \
+             MUSTER_DATA_OF_(_Bool, MUSTER_BOOL), MUSTER_DATA_OF_(signed char, MUSTER_I8), MUSTER_DATA_OF_(unsigned char, MUSTER_U8), \
+             MUSTER_DATA_OF_(short, MUSTER_I16), MUSTER_DATA_OF_(unsigned short, MUSTER_DATA_HALF_), MUSTER_DATA_OF_(int, MUSTER_I32), \
+             MUSTER_DATA_OF_(unsigned, MUSTER_U32), MUSTER_DATA_OF_(long, sizeof(long) == 8 ? MUSTER_I64 : MUSTER_I32), \
+             MUSTER_DATA_OF_(unsigned long, sizeof(long) == 8 ? MUSTER_U64 : MUSTER_U32), \
+             MUSTER_DATA_OF_(long long, MUSTER_I64), MUSTER_DATA_OF_(unsigned long long, MUSTER_U64))
+/* clang-format on */
+#define MUSTER_DATA(type, tensor) ((type *)muster_data_(tensor, MUSTER_DATA_DTYPE_(type), __FILE__, __LINE__))
+#endif
+
 #ifdef __cplusplus
 }
+#endif
+
+#if defined(__cplusplus) && !defined(__CUDACC_RTC__)
+template <class Type> struct muster_data_type_ {
+    using element = typename std::remove_cv<Type>::type;
+    static constexpr bool is_void = std::is_void<Type>::value, is_bool = std::is_same<element, bool>::value;
+    static constexpr bool is_f32 = std::is_same<element, float>::value, is_f64 = std::is_same<element, double>::value;
+    static constexpr bool is_signed = std::is_signed<element>::value;
+    static constexpr std::size_t size = sizeof(typename std::conditional<is_void, char, element>::type);
+    static_assert(is_void || is_f32 || is_f64 || (std::is_integral<element>::value && size <= 8),
+                  "expected the C type of a dtype, uint16_t for the bits of f16 and bf16, or void");
+    static constexpr muster_dtype dtype = is_void     ? static_cast<muster_dtype>(MUSTER_DTYPE_NONE)
+                                          : is_bool   ? static_cast<muster_dtype>(MUSTER_BOOL)
+                                          : is_f32    ? static_cast<muster_dtype>(MUSTER_F32)
+                                          : is_f64    ? static_cast<muster_dtype>(MUSTER_F64)
+                                          : size == 1 ? static_cast<muster_dtype>(is_signed ? MUSTER_I8 : MUSTER_U8)
+                                          : size == 2 ? (is_signed ? static_cast<muster_dtype>(MUSTER_I16) : MUSTER_DATA_HALF_)
+                                          : size == 4 ? static_cast<muster_dtype>(is_signed ? MUSTER_I32 : MUSTER_U32)
+                                                      : static_cast<muster_dtype>(is_signed ? MUSTER_I64 : MUSTER_U64);
+};
+#define MUSTER_DATA(type, tensor) static_cast<type *>(muster_data_(tensor, muster_data_type_<type>::dtype, __FILE__, __LINE__))
 #endif
 #endif

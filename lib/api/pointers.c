@@ -3,8 +3,6 @@
 #include "muster/buffer.h"
 #include "muster/communicator.h"
 #include "muster/dlpack.h"
-#include "muster/driver.h"
-#include "muster/function.h"
 #include "muster/kernel.h"
 #include "muster/ops.h"
 #include "muster/rule.h"
@@ -98,17 +96,11 @@ muster_status muster_dlpack_export_unversioned_p(const muster_runtime *runtime, 
                                                  void *owner, muster_dlpack_unversioned **managed) {
     return muster_dlpack_export_unversioned(runtime, pointers_tensor(tensor), release, owner, managed);
 }
-void muster_driver_fetched_p(muster_driver *driver, int32_t index, muster_tensor *result) {
-    pointers_give_tensor(muster_driver_fetched(driver, index), result);
-}
-void muster_driver_outgoing_p(muster_driver *driver, int32_t index, muster_tensor *result) {
-    pointers_give_tensor(muster_driver_outgoing(driver, index), result);
-}
-void muster_worker_update_p(muster_worker *worker, muster_variable *variable, muster_tensor *result) {
-    pointers_give_tensor(muster_worker_update(worker, variable), result);
-}
 void muster_argument_buffer_p(const muster_tensor *tensor, muster_argument *result) {
     pointers_give_argument(muster_argument_buffer(pointers_tensor(tensor)), result);
+}
+void muster_argument_strided_p(const muster_tensor *tensor, muster_argument *result) {
+    pointers_give_argument(muster_argument_strided(pointers_tensor(tensor)), result);
 }
 void muster_argument_base_p(const muster_tensor *tensor, muster_argument *result) {
     pointers_give_argument(muster_argument_base(pointers_tensor(tensor)), result);
@@ -338,15 +330,12 @@ muster_status muster_variable_get_whole_p(muster_variable *variable, const muste
 muster_status muster_variable_set_whole_p(muster_variable *variable, const muster_tensor *value) {
     return muster_variable_set_whole(variable, pointers_tensor(value));
 }
-void muster_worker_variable_p(muster_worker *worker, muster_variable *variable, muster_tensor *result) {
-    pointers_give_tensor(muster_worker_variable(worker, variable), result);
-}
-void muster_worker_scratch_p(muster_worker *worker, muster_dtype dtype, int32_t ndim, const int64_t *shape, muster_tensor *result) {
-    pointers_give_tensor(muster_worker_scratch(worker, dtype, ndim, shape), result);
-}
 muster_status muster_worker_read_p(muster_worker *worker, const muster_tensor *device_tensor, const muster_tensor *host_tensor) {
     return muster_worker_read(worker, pointers_tensor(device_tensor), pointers_tensor(host_tensor));
 }
 muster_status muster_worker_write_p(muster_worker *worker, const muster_tensor *host_tensor, const muster_tensor *device_tensor) {
     return muster_worker_write(worker, pointers_tensor(host_tensor), pointers_tensor(device_tensor));
+}
+muster_status muster_tensor_data_p(const muster_tensor *tensor, muster_dtype dtype, void **data) {
+    return muster_tensor_data(pointers_tensor(tensor), dtype, data);
 }

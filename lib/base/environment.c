@@ -1,4 +1,5 @@
 #include "environment_impl.h"
+#include "locale_impl.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -32,7 +33,7 @@ muster_status mst_environment_seconds(const char *variable, int64_t *ns) {
     const char *text = mst_environment_get(variable);
     char *end = NULL;
     if (!text) return MUSTER_OK;
-    const double seconds = strtod(text, &end);
+    const double seconds = mst_strtod(text, &end);
     if (end == text || *end || !(seconds >= 0 && seconds <= 86400)) return mst_environment_refuse(variable, "seconds, from 0 to 86400");
     *ns = (int64_t)(seconds * 1e9);
     return MUSTER_OK;

@@ -1,7 +1,9 @@
+#include "locale_impl.h"
 #include "status_impl.h"
 
 #include <stdarg.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 static _Thread_local char last_error[MST_MESSAGE_SIZE];
@@ -62,7 +64,7 @@ muster_status(mst_error)(muster_status code, const char *format, ...) {
     char message[MST_MESSAGE_SIZE]; /* the arguments may point into last_error */
     va_list arguments;
     va_start(arguments, format);
-    const int length = vsnprintf(message, sizeof message, format, arguments);
+    const int length = mst_vsnprintf(message, sizeof message, format, arguments);
     va_end(arguments);
     if (length >= MST_MESSAGE_SIZE) memcpy(message + MST_MESSAGE_SIZE - sizeof "...", "...", sizeof "...");
     keep_utf8(message);
@@ -91,9 +93,16 @@ const char *muster_status_name(muster_status status) {
     static const char *const names[] = {
         "OK",          "INVALID_ARGUMENT", "SHAPE_MISMATCH", "DTYPE_MISMATCH", "OUT_OF_RANGE", "OVERFLOW", "OUT_OF_MEMORY",
         "UNSUPPORTED", "UNAVAILABLE",      "BAD_STATE",      "ABORTED",        "TIMEOUT",      "USER",     "DEVICE_LOST",
-        "SYSTEM",      "INTERNAL",         "NODE_LOST",
+        "SYSTEM",      "INTERNAL",         "NODE_LOST",      "CANCELLED",
     };
     return status >= 0 && status < (muster_status)(sizeof names / sizeof *names) ? names[status] : "UNKNOWN";
+}
+
+void muster_must(muster_status status, const char *file, int32_t line) {
+    if (status == MUSTER_OK) return;
+    fprintf(stderr, "%s:%d: %s: %s\n", file ? file : "?", (int)line, muster_status_name(status),
+            last_error[0] ? last_error : "there is no message");
+    abort();
 }
 
 int32_t muster_version(void) { return MUSTER_VERSION_MAJOR * 10000 + MUSTER_VERSION_MINOR * 100 + MUSTER_VERSION_PATCH; }

@@ -5,7 +5,7 @@
 
 #include "muster/status.h"
 
-enum { MST_MESSAGE_SIZE = 512, MST_STATUS_LAST = MUSTER_NODE_LOST };
+enum { MST_MESSAGE_SIZE = 512, MST_STATUS_LAST = MUSTER_CANCELLED };
 
 /* Formats the thread's last error and returns `code`. A message that is too long is cut and ends
  * with "...". */

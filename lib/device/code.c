@@ -10,7 +10,7 @@ static pthread_cond_t finished = PTHREAD_COND_INITIALIZER;
 
 /* ---- the key ---- */
 
-static muster_status key_of(const mst_code_target *target, const mst_code_program *program, mst_code_key *key) {
+muster_status mst_code_key_of(const mst_code_target *target, const mst_code_program *program, mst_code_key *key) {
     char version[MST_CODE_VERSION_SIZE] = "";
     MUSTER_TRY(target->compiler->version(target, version));
     mst_sha256 hash;
@@ -172,7 +172,7 @@ static muster_status build_program(const mst_code_target *target, const mst_code
     mst_code_key key;
     bool mine = false;
     *image = (mst_code_image){0};
-    MUSTER_TRY(key_of(target, program, &key));
+    MUSTER_TRY(mst_code_key_of(target, program, &key));
     build *one = join(&key, keeps, &mine);
     if (!one) return mst_out_of_memory("mst_code_build: build", sizeof *one);
     if (mine) {
@@ -198,7 +198,7 @@ muster_status mst_code_build_kept(const mst_code_target *target, const mst_code_
 muster_status mst_code_find(const mst_code_target *target, const mst_code_program *program, mst_code_image *image) {
     mst_code_key key;
     muster_status status = MUSTER_OK;
-    MUSTER_TRY(key_of(target, program, &key));
+    MUSTER_TRY(mst_code_key_of(target, program, &key));
     pthread_mutex_lock(&lock);
     const build *kept = find_build(&key);
     if (kept && kept->done) status = copy_image(&kept->image, image);

@@ -15,6 +15,9 @@ void mst_code_hash_sources(mst_sha256 *hash, const mst_code_source *sources, int
 
 /* ---- code.c ---- */
 
+/* *key = the name under which the cache keeps the program's image. */
+muster_status mst_code_key_of(const mst_code_target *target, const mst_code_program *program, mst_code_key *key);
+
 /* mst_code_build that also keeps the image in memory until the last mst_code_let_go. sentence: what
  * to announce if the program is compiled, or NULL. */
 muster_status mst_code_build_kept(const mst_code_target *target, const mst_code_program *program, const char *sentence,

@@ -37,7 +37,8 @@ enum { FIT_ANY = 1, FIT_CAPABILITY, FIT_MODEL, FIT_OF_A_FILE = 10 };
 typedef struct threshold_search {
     char model[64], capability[16];
     mst_thresholds found;
-    int32_t fits[THRESHOLD_COUNT]; /* of what was found so far */
+    int32_t fits[THRESHOLD_COUNT];               /* of what was found so far */
+    char kinds[THRESHOLD_COUNT][THRESHOLD_WORD]; /* of the rows that gave it */
 } threshold_search;
 
 static int64_t *threshold_at(mst_thresholds *thresholds, int32_t place) {
@@ -57,6 +58,7 @@ static void threshold_take(threshold_search *search, const threshold_row *row, i
                                                                      : 0;
     if (fit == 0 || fit + bonus < search->fits[row->place]) return;
     search->fits[row->place] = fit + bonus;
+    snprintf(search->kinds[row->place], THRESHOLD_WORD, "%s", row->kind);
     *threshold_at(&search->found, row->place) = row->value;
 }
 
@@ -128,20 +130,37 @@ static muster_status threshold_read_file(threshold_search *search) {
 /* ---- the kind of a machine ---- */
 
 /* A GPU is named "cuda:0 NVIDIA H100 80GB HBM3": its number, and its model. */
-static threshold_search threshold_search_for(const mst_device *device) {
+static threshold_search threshold_search_for(const char *name, int32_t capability) {
     threshold_search search = {.model = ""};
-    const char *space = strchr(device->name, ' ');
-    if (device->capability == 0) return search;
+    const char *space = strchr(name, ' ');
+    if (capability == 0) return search;
     if (space) snprintf(search.model, sizeof search.model, "%s", space + 1);
-    snprintf(search.capability, sizeof search.capability, "sm_%d", (int)device->capability);
+    snprintf(search.capability, sizeof search.capability, "sm_%d", (int)capability);
     return search;
 }
 
+static muster_status threshold_look(threshold_search *search) {
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) threshold_take(search, &rows[i], 0);
+    return threshold_read_file(search);
+}
+
 muster_status mst_thresholds_find(const mst_device *device, mst_thresholds *found) {
-    threshold_search search = threshold_search_for(device);
-    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) threshold_take(&search, &rows[i], 0);
-    MUSTER_TRY(threshold_read_file(&search));
+    threshold_search search = threshold_search_for(device->name, device->capability);
+    MUSTER_TRY(threshold_look(&search));
     *found = search.found;
+    return MUSTER_OK;
+}
+
+int32_t mst_thresholds_count(void) { return THRESHOLD_COUNT; }
+
+muster_status mst_thresholds_get_fact(const char *name, int32_t capability, int32_t place, mst_threshold_fact *fact) {
+    threshold_search search = threshold_search_for(name, capability);
+    MUSTER_TRY(threshold_look(&search));
+    const char *path = search.fits[place] >= FIT_OF_A_FILE ? secure_getenv("MUSTER_THRESHOLDS") : NULL;
+    fact->bytes = *threshold_at(&search.found, place);
+    fact->name = names[place];
+    snprintf(fact->kind, sizeof fact->kind, "%s", search.kinds[place]);
+    snprintf(fact->source, sizeof fact->source, "%s", path ? path : "");
     return MUSTER_OK;
 }
 

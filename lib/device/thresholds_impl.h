@@ -27,6 +27,15 @@ typedef struct mst_thresholds {
  * Errors: INVALID_ARGUMENT (the file cannot be read or has a line that is no row; *found is
  * unchanged). */
 muster_status mst_thresholds_find(const mst_device *device, mst_thresholds *found);
+/* One threshold, and where its value comes from: muster_threshold_info. place: 0 to count - 1.
+ * name, capability: as mst_device has them. Errors: as mst_thresholds_find. */
+typedef struct mst_threshold_fact {
+    const char *name;
+    int64_t bytes;
+    char kind[96], source[512];
+} mst_threshold_fact;
+int32_t mst_thresholds_count(void);
+muster_status mst_thresholds_get_fact(const char *name, int32_t capability, int32_t place, mst_threshold_fact *fact);
 /* Refuses that file as mst_thresholds_find does. */
 muster_status mst_thresholds_check(void);
 

@@ -274,7 +274,7 @@ static muster_status driver_destroy_outside(muster_driver *driver, bool *gone) {
         *gone = true;
         return ended;
     }
-    MUSTER_TRY(mst_pool_enter(pool, destroy_name, 0));
+    MUSTER_TRY(mst_pool_enter_to_end(pool, destroy_name));
     const muster_status status = driver_drain(driver);
     driver_free(driver);
     mst_pool_leave(pool);

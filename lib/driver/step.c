@@ -224,19 +224,36 @@ muster_status muster_driver_get_counts(const muster_driver *driver, muster_drive
 muster_client *muster_driver_client(muster_driver *driver) { return driver ? driver->client : NULL; }
 double muster_driver_alpha(const muster_driver *driver) { return driver ? driver->alpha : 0; }
 
-static bool driver_has(const muster_driver *driver, int32_t index) {
-    return driver && driver->values && index >= 0 && index < driver->count;
+static muster_status step_check_value(const char *function, muster_driver *driver, int32_t index, muster_tensor *tensor) {
+    if (!tensor) return mst_error_null(function, "tensor", "the address of a tensor");
+    *tensor = muster_tensor_none();
+    if (!driver) return mst_error_null(function, "driver", "a driver");
+    MUSTER_TRY(mst_driver_check_exists(driver, function));
+    if (!driver->values)
+        return mst_error(MUSTER_BAD_STATE, "%s: driver: expected that of rank 0 of its group, which has the values, received another's",
+                         function);
+    if (index < 0 || index >= driver->count)
+        return mst_error(MUSTER_OUT_OF_RANGE, "%s: index: expected 0 to %" PRId32 ", received %" PRId32, function, driver->count - 1,
+                         index);
+    return MUSTER_OK;
 }
 
-muster_tensor muster_driver_fetched(muster_driver *driver, int32_t index) {
-    if (!driver_has(driver, index)) return muster_tensor_none();
+muster_status muster_driver_fetched(muster_driver *driver, int32_t index, muster_tensor *tensor) {
+    MUSTER_TRY(step_check_value("muster_driver_fetched", driver, index, tensor));
     const mst_driver_phase phase = driver->phase;
-    return mst_driver_host(driver, index,
-                           phase == MST_DRIVER_FETCH       ? driver->filling
-                           : phase == MST_DRIVER_INTEGRATE ? driver->current
-                                                           : driver->last);
+    *tensor = mst_driver_host(driver, index,
+                              phase == MST_DRIVER_FETCH       ? driver->filling
+                              : phase == MST_DRIVER_INTEGRATE ? driver->current
+                                                              : driver->last);
+    return MUSTER_OK;
 }
 
-muster_tensor muster_driver_outgoing(muster_driver *driver, int32_t index) {
-    return driver_has(driver, index) && driver->kind->copies > 0 ? mst_driver_device(driver, index, 0) : muster_tensor_none();
+muster_status muster_driver_outgoing(muster_driver *driver, int32_t index, muster_tensor *tensor) {
+    MUSTER_TRY(step_check_value("muster_driver_outgoing", driver, index, tensor));
+    if (driver->kind->copies == 0)
+        return mst_error(MUSTER_UNSUPPORTED,
+                         "muster_driver_outgoing: driver: expected one of Downpour or EASGD, received one of muster_driver_create, which "
+                         "sends nothing of its own");
+    *tensor = mst_driver_device(driver, index, 0);
+    return MUSTER_OK;
 }

@@ -6,6 +6,8 @@
 #include "place_private.h"
 #include "processes_private.h"
 
+#include <string.h>
+
 /* ---- does this call look like the one before? ---- */
 
 /* The tensor of the plan has been checked, so its ndim is in range. */
@@ -20,9 +22,9 @@ static inline bool same_layout(const muster_tensor *given, const muster_tensor *
 
 static bool same_options(const mst_plan *plan, const muster_call_options *options) {
     const muster_selection *a = &options->batch, *b = &plan->batch;
-    return options->replica_batch_count == 0 && a->kind == b->kind && a->start == b->start && a->stop == b->stop &&
-           a->index_count == b->index_count && options->slices == plan->slices && options->warn_after_ns == plan->warn_after_ns &&
-           options->fail_after_ns == plan->fail_after_ns;
+    return options->replica_batch_count == 0 && !options->output_buffers && a->kind == b->kind && a->start == b->start &&
+           a->stop == b->stop && a->index_count == b->index_count && options->slices == plan->slices &&
+           options->warn_after_ns == plan->warn_after_ns && options->fail_after_ns == plan->fail_after_ns;
 }
 
 typedef enum { PLAN_DIFFERS, PLAN_SAME, PLAN_MOVED } plan_likeness;
@@ -121,7 +123,7 @@ static inline muster_status repeat_run(mst_call *call, muster_worker *worker, ms
     repeat_prepare(call, rank);
     const uint64_t errors = mst_error_count();
     const muster_status status = function->bodies[worker->rank](worker, rank->in, rank->out, function->user);
-    if (__builtin_expect(status || mst_worker_has_open_group(worker), 0)) return mst_call_body_failed(call, status, errors);
+    if (__builtin_expect(status || mst_worker_has_open_group(worker), 0)) return mst_call_body_failed(call, &rank->body, status, errors);
     MUSTER_TRY(mst_worker_drain(worker));
     return function->output_count ? repeat_finish(call, worker, rank) : MUSTER_OK;
 }
@@ -147,27 +149,47 @@ static inline muster_status check_variables(const mst_call *call, const char *wh
     return MUSTER_OK;
 }
 
+/* The pool knows no names. */
+static __attribute__((noinline)) muster_status call_failed(const mst_call *call, const char *where, muster_status status) {
+    char reason[MST_MESSAGE_SIZE];
+    if (status != MUSTER_CANCELLED) {
+        /* a collective that ends the run says why before the body returns with it (run.c) */
+        mst_error_save(reason);
+        if (strncmp(reason, "muster_worker_", 14) != 0 || strstr(reason, "function '")) return status;
+        return mst_error(status, "function '%s': %.440s", mst_function_name(call->function), reason);
+    }
+    return mst_error(status, "%s: function '%s': muster_runtime_cancel has ended the call", where, mst_function_name(call->function));
+}
+
 static inline __attribute__((always_inline)) muster_status call_run_pool(mst_call *call, const char *where, bool single) {
     muster_function *function = call->function;
     const muster_runtime *runtime = function->object.runtime;
-    MUSTER_TRY(single ? mst_pool_run_single(runtime->pool, call_task, call) : mst_pool_run(runtime->pool, call_task, call));
+    const muster_status status =
+        single ? mst_pool_call_single(runtime->pool, call_task, call) : mst_pool_call(runtime->pool, call_task, call);
+    if (__builtin_expect(status, 0)) return call_failed(call, where, status);
     if (function->output_count) MUSTER_TRY(mst_outputs_collect(call, where));
     if (function->use_count) mst_updates_apply(call);
     return MUSTER_OK;
 }
 
-/* What comes before the run, between runs. */
-static inline __attribute__((always_inline)) muster_status call_ready(muster_function *function, mst_call *call, const char *where) {
+/* What few calls need before the run. */
+static __attribute__((noinline)) muster_status call_make_ready(muster_function *function, mst_call *call, const char *where) {
     const muster_runtime *runtime = function->object.runtime;
-    if (function->use_count) MUSTER_TRY(check_variables(call, where));
     if (function->on_devices) {
         mst_communicator_ready(runtime->communicator);
         MUSTER_TRY(mst_call_reserve(call, where, false));
         if (function->plan.placed) MUSTER_TRY(mst_places_fetch(call, where));
     }
+    if (function->plan.copies_whole) MUSTER_TRY(mst_wholes_copy(call, where));
     if (function->plan.warn_after_ns | function->plan.fail_after_ns)
         mst_pool_set_deadlines(runtime->pool, function->plan.warn_after_ns, function->plan.fail_after_ns);
     return MUSTER_OK;
+}
+
+/* What comes before the run, between runs. */
+static inline __attribute__((always_inline)) muster_status call_ready(muster_function *function, mst_call *call, const char *where) {
+    if (function->use_count) MUSTER_TRY(check_variables(call, where));
+    return __builtin_expect(function->plan.readies, 0) ? call_make_ready(function, call, where) : MUSTER_OK;
 }
 
 static inline __attribute__((always_inline)) muster_status call_run(muster_function *function, const char *where, bool single) {
@@ -186,12 +208,17 @@ muster_status mst_call_run_workers(mst_call *call, const char *where, bool *bega
     MUSTER_TRY(call_ready(call->function, call, where));
     *began = true;
     mst_pool *pool = call->function->object.runtime->pool;
-    return call == &call->function->single ? mst_pool_run_single(pool, call_task, call) : mst_pool_run(pool, call_task, call);
+    const muster_status status =
+        call == &call->function->single ? mst_pool_call_single(pool, call_task, call) : mst_pool_call(pool, call_task, call);
+    return status ? call_failed(call, where, status) : MUSTER_OK;
 }
 
 /* With several processes no plan is valid for the next call, so every call comes here. */
 static __attribute__((noinline)) muster_status call_changed(muster_function *function, const mst_arguments *arguments, bool moved) {
-    if (function->object.runtime->nodes) return mst_processes_call(function, arguments);
+    if (function->object.runtime->nodes) {
+        const muster_status status = mst_output_buffers_check(function, arguments->where, NULL, arguments->options->output_buffers);
+        return status ? mst_processes_refuse(function, arguments, status) : mst_processes_call(function, arguments);
+    }
     MUSTER_TRY(renew_plan(function, arguments, moved));
     return call_run(function, arguments->where, arguments->single);
 }
@@ -240,6 +267,7 @@ muster_status muster_function_call_single(muster_function *function, const muste
 /* The plan serves the next call that looks alike. */
 static muster_status prepare_entered(muster_function *function, const mst_arguments *arguments) {
     MUSTER_TRY(mst_plan_make(function, arguments));
+    MUSTER_TRY(mst_wholes_reserve(&function->together, arguments->where));
     return mst_call_reserve(&function->together, arguments->where, true);
 }
 
@@ -253,8 +281,13 @@ muster_status muster_function_prepare(muster_function *function, const muster_te
     mst_arguments arguments = {where, inputs, outputs, input_count, output_count, options ? &known : &mst_call_options_default, false};
     mst_pool *pool = function->object.runtime->pool;
     MUSTER_TRY(mst_pool_enter(pool, where, arguments.options->queue_timeout_ns));
-    const muster_status status =
-        function->object.runtime->nodes ? mst_processes_prepare(function, &arguments) : prepare_entered(function, &arguments);
+    muster_status status = MUSTER_OK;
+    if (!function->object.runtime->nodes)
+        status = prepare_entered(function, &arguments);
+    else if ((status = mst_output_buffers_check(function, where, NULL, arguments.options->output_buffers)))
+        status = mst_processes_refuse(function, &arguments, status);
+    else
+        status = mst_processes_prepare(function, &arguments);
     mst_pool_leave(pool);
     return status;
 }

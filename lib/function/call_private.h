@@ -10,6 +10,7 @@
 #ifndef MST_CALL_PRIVATE_H
 #define MST_CALL_PRIVATE_H
 
+#include "buffer_impl.h"
 #include "owner_impl.h"
 #include "part_private.h"
 #include "plan_private.h"
@@ -86,8 +87,10 @@ struct muster_function {
     void *user;
     mst_function_ended ended; /* NULL: nobody asks */
     mst_owned *owned;         /* `user`, if the library ends it; else NULL */
+    const char *dtype_hint;   /* owner_impl.h; NULL: none */
     bool sealed;              /* the function has been called, so its description is complete */
     bool runs_without_rows, shards_together;
+    bool shards_said;         /* the program has called muster_function_set_shards_together */
     bool counts_without_rows; /* what the body computes without rows is collected, too */
     muster_default_stream default_stream;
     bool scatters, slices_variables;
@@ -102,8 +105,11 @@ struct muster_function {
      * first of `shards` */
     mst_logical_shard *master_shards;
     mst_plan plan;
-    muster_tensor *named;                  /* [inputs + outputs] tensors in the order of the description, for calls by name */
+    muster_tensor *named; /* [inputs + outputs] tensors in the order of the description, for calls by name and those with buffers */
+    muster_buffer **named_buffers;         /* [outputs] the buffers of a call by name, in the order of the description */
+    mst_buffer_rows *filled;               /* [outputs] of a call with buffers */
     mst_store *results;                    /* [outputs] contiguous results, for outputs that are strided in the caller's memory */
+    mst_store *wholes;                     /* [inputs] contiguous copies of broadcast inputs that are strided there */
     struct mst_processes_state *processes; /* processes_private.h; NULL: this process is the only one */
 };
 
@@ -133,15 +139,21 @@ muster_status mst_call_run_rank(mst_call *call, muster_worker *worker);
 bool mst_call_explain_absence(const muster_worker *worker, int32_t rank, char text[MST_ABSENCE_TEXT]);
 /* The same of a call, for other processes. call: the mst_call. */
 bool mst_call_absence(const void *call, int32_t rank, char *text, size_t size);
-/* The error of a call whose body has returned `status`, or OK with a group that is still open.
- * errors_before: mst_error_count before the body. */
-muster_status mst_call_body_failed(const mst_call *call, muster_status status, uint64_t errors_before);
+/* The error of a call whose body, on the rows `body`, has returned `status`, or OK with a group
+ * that is still open. errors_before: mst_error_count before the body. */
+muster_status mst_call_body_failed(const mst_call *call, const mst_body_rows *body, muster_status status, uint64_t errors_before);
 
 /* reserve.c: reserves, between calls, the memory that the call will need on devices with memory of
  * their own, and the host memory for their copies. Their drivers must not be asked for memory while
  * collectives are in flight. hosts: also what host devices would otherwise allocate during the
  * run. */
 muster_status mst_call_reserve(mst_call *call, const char *where, bool hosts);
+
+/* form.c: says in which form bodies get each tensor, in a plan that is otherwise complete. */
+void mst_forms_choose(muster_function *function);
+/* Between runs: reserves memory for the copies of broadcast inputs; and makes them. */
+muster_status mst_wholes_reserve(const mst_call *call, const char *where);
+muster_status mst_wholes_copy(const mst_call *call, const char *where);
 
 /* stage.c: fills rank->in and rank->views for positions [begin, end) of the shard. */
 muster_status mst_stage(mst_call *call, muster_worker *worker, int64_t slice, int64_t begin, int64_t end);
@@ -166,6 +178,12 @@ static inline int32_t mst_call_shards_per_rank(const mst_call *call) {
 /* The number of the shard in this process. */
 static inline int32_t mst_call_shard_number(const mst_call *call, const mst_logical_shard *shard) {
     return (int32_t)(shard - call->shards);
+}
+/* Returns whether the value of output i contains one from this shard. The output is not
+ * gathered. */
+static inline bool mst_shard_gives(const mst_call *call, const mst_logical_shard *shard, int64_t i) {
+    return call->function->outputs[i].mode == MUSTER_MASTER ? mst_call_shard_number(call, shard) == call->function->plan.master
+                                                            : shard->contributes;
 }
 /* The row of input or output tensor `index` (outputs follow the inputs) at which the shard begins:
  * a tensor that holds only the rows of this process begins with them. */

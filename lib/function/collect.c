@@ -16,14 +16,14 @@ enum { CHUNK = 1024 }; /* elements combined at a time if the compute dtype diffe
 /* Does the body write this output straight into the caller's memory? Only where the worker has it
  * in place, as host devices have host memory, without slices, and if the output is contiguous. It
  * must also have one contributor; an output that takes the master's value is written by the first
- * shard. */
+ * shard whose body runs. */
 static bool writes_directly(const mst_call *call, const muster_worker *worker, int64_t i) {
     const mst_plan *plan = &call->function->plan;
     const mst_logical_shard *shard = mst_call_shard(call, worker);
-    if (!mst_used_in_place(mst_output_place(call, i), worker->device, worker->rank) || plan->slices != 1 || !shard->contributes ||
-        !mst_tensor_contiguous(plan->outputs[i]) || mst_call_is_joint(call))
+    if (!mst_used_in_place(mst_output_place(call, i), worker->device, worker->rank) || plan->slices != 1 ||
+        !mst_shard_gives(call, shard, i) || plan->forms[call->function->input_count + i] == MST_FORM_COPY || mst_call_is_joint(call))
         return false;
-    return call->function->outputs[i].mode == MUSTER_MASTER ? shard == call->shards : plan->contributors == 1;
+    return call->function->outputs[i].mode == MUSTER_MASTER || plan->contributors == 1;
 }
 
 void mst_outputs_reset(mst_call *call, muster_worker *worker) {
@@ -58,10 +58,16 @@ static muster_status prepare_unused(muster_worker *worker, muster_tensor like, m
     return MUSTER_OK;
 }
 
+/* The master's value is that of its body, which runs without rows where all do. */
+static bool master_runs_without_rows(const mst_call *call, const mst_logical_shard *shard, int64_t i) {
+    return call->function->outputs[i].mode == MUSTER_MASTER && shard->rows == 0 && mst_shard_gives(call, shard, i);
+}
+
 static muster_status prepare_reduced(mst_call *call, muster_worker *worker, mst_rank *rank, int64_t i) {
     muster_tensor view = call->function->plan.outputs[i];
     mst_part *part = &rank->shard->parts[i];
-    if (rank->body.rows == 0 && !call->function->counts_without_rows) return prepare_unused(worker, view, &rank->out[i]);
+    if (rank->body.rows == 0 && !call->function->counts_without_rows && !master_runs_without_rows(call, rank->shard, i))
+        return prepare_unused(worker, view, &rank->out[i]);
     MST_SET(part->direct, writes_directly(call, worker, i));
     view.byte_offset = 0;
     view.device = worker->rank;
@@ -70,6 +76,8 @@ static muster_status prepare_reduced(mst_call *call, muster_worker *worker, mst_
         MUSTER_TRY(mst_worker_store_reserve(worker, &part->value, mst_tensor_bytes(view)));
         view = muster_tensor_make(view.dtype, part->value.address, view.ndim, view.shape);
         view.device = worker->rank;
+    } else if (__builtin_expect(call->function->plan.forms[call->function->input_count + i] != MST_FORM_SAME, 0)) {
+        mst_tensor_set_strides(&view);
     }
     rank->out[i] = view;
     return MUSTER_OK;
@@ -133,23 +141,24 @@ muster_status mst_outputs_accumulate(mst_call *call, muster_worker *worker) {
     return MUSTER_OK;
 }
 
+void mst_outputs_keep_master(mst_call *call, muster_worker *worker) {
+    const muster_function *function = call->function;
+    mst_logical_shard *shard = mst_call_shard(call, worker);
+    for (int64_t i = 0; i < function->output_count; i++)
+        if (mst_wanted(&function->plan, i) && master_runs_without_rows(call, shard, i)) shard->parts[i].begun = true;
+}
+
 bool mst_output_goes_to_caller(const mst_call *call, const mst_logical_shard *shard, int64_t i) {
     const mst_plan *plan = &call->function->plan;
     const muster_tensor output = plan->outputs[i];
-    if (!shard->contributes || !mst_tensor_contiguous(output)) return false;
+    const bool gathered = call->function->outputs[i].mode == MUSTER_GATHER;
+    if (!mst_tensor_contiguous(output) || !(gathered ? shard->contributes : mst_shard_gives(call, shard, i))) return false;
     const mst_place *place = mst_output_place(call, i);
     if (place && (place->access[mst_call_shard_number(call, shard) / mst_call_shards_per_rank(call)] == MST_ACCESS_BY_HOST ||
                   !mst_tensor_contiguous(place->tensor)))
         return false;
-    if (mst_call_is_joint(call) && call->function->outputs[i].mode != MUSTER_GATHER) return false;
-    switch (call->function->outputs[i].mode) {
-    case MUSTER_GATHER:
-        return mst_output_has_places(call, i);
-    case MUSTER_MASTER:
-        return shard == call->shards;
-    default:
-        return plan->contributors == 1;
-    }
+    if (gathered) return mst_output_has_places(call, i);
+    return !mst_call_is_joint(call) && (call->function->outputs[i].mode == MUSTER_MASTER || plan->contributors == 1);
 }
 
 /* The one value that contributes is copied from its device to the caller, in the caller's dtype. */
@@ -189,7 +198,7 @@ muster_status mst_outputs_finish(mst_call *call, muster_worker *worker) {
         if (!mst_wanted(&call->function->plan, i)) continue;
         if (call->function->outputs[i].mode == MUSTER_GATHER)
             MUSTER_TRY(mst_gather_finish(call, worker, i));
-        else if (shard->contributes)
+        else if (mst_shard_gives(call, shard, i))
             MUSTER_TRY(expose(call, worker, i));
     }
     return MUSTER_OK;
@@ -209,7 +218,7 @@ bool mst_output_combine(const mst_call *call, int64_t i, void *accumulator, int6
     for (int32_t s = 0; s < call->shard_count; s++) {
         const mst_logical_shard *shard = &call->shards[s];
         const mst_part *part = &shard->parts[i];
-        if (!shard->contributes || !part->begun || (mode == MUSTER_MASTER && call->first_shard + s > 0)) continue;
+        if (!mst_shard_gives(call, shard, i) || !part->begun) continue;
         const double scale = mode == MUSTER_AVG ? part->weight / total : 1;
         if (scale == 0) continue;
         const char *values = (const char *)part->visible + begin * muster_dtype_size(part->dtype);
@@ -267,10 +276,8 @@ muster_status mst_outputs_combine(mst_call *call, muster_worker *worker) {
 }
 
 static bool all_direct(const mst_call *call, int64_t i) {
-    const muster_function *function = call->function;
-    if (function->outputs[i].mode == MUSTER_MASTER) return call->shards[0].parts[i].direct;
     for (int32_t s = 0; s < call->shard_count; s++)
-        if (call->shards[s].contributes) return call->shards[s].parts[i].direct;
+        if (mst_shard_gives(call, &call->shards[s], i)) return call->shards[s].parts[i].direct;
     return false;
 }
 
@@ -318,10 +325,11 @@ muster_status mst_outputs_collect(mst_call *call, const char *where) {
     const muster_function *function = call->function;
     for (int64_t i = 0; i < function->output_count; i++) {
         if (!mst_wanted(&function->plan, i)) continue;
+        if (mst_output_is_buffered(&function->plan, i)) continue;
         if (function->outputs[i].mode == MUSTER_GATHER)
             MUSTER_TRY(mst_gather_collect(call, i, where));
         else if (!is_collected(call, i))
             MUSTER_TRY(collect_reduced(call, i, where));
     }
-    return MUSTER_OK;
+    return __builtin_expect(function->plan.buffers != NULL, 0) ? mst_output_buffers_collect(call, where) : MUSTER_OK;
 }

@@ -52,8 +52,9 @@ static muster_status add_port(mst_port **ports, int64_t *count, int64_t *capacit
 muster_status mst_describe_input(muster_function *function, const char *name, muster_dtype dtype, int32_t ndim, muster_input_mode mode,
                                  const char *where) {
     MUSTER_TRY(check_port(function, function->inputs, function->input_count, name, dtype, ndim, where));
-    const bool host = mode > 0 && (mode & MUSTER_INPUT_HOST);
+    const bool host = mode > 0 && (mode & MUSTER_INPUT_HOST), strided = mode > 0 && (mode & MUSTER_STRIDED);
     if (host) mode -= MUSTER_INPUT_HOST;
+    if (strided) mode -= MUSTER_STRIDED;
     if (mode < MUSTER_SCATTER || mode > MUSTER_MINIBATCH)
         return mst_error(MUSTER_INVALID_ARGUMENT,
                          "%s: mode of '%s': expected MUSTER_SCATTER, MUSTER_BROADCAST or MUSTER_MINIBATCH, received %d%s", where, name,
@@ -61,7 +62,7 @@ muster_status mst_describe_input(muster_function *function, const char *name, mu
     if (mode != MUSTER_BROADCAST && ndim == 0)
         return mst_error(MUSTER_INVALID_ARGUMENT, "%s: ndim of '%s': a scattered input has rows: expected at least 1, received 0", where,
                          name);
-    mst_port port = {(char *)name, dtype, ndim, mode, host, 0, 0};
+    mst_port port = {.name = (char *)name, .dtype = dtype, .ndim = ndim, .mode = mode, .host = host, .strided = strided};
     MUSTER_TRY(add_port(&function->inputs, &function->input_count, &function->input_capacity, port, where));
     function->scatters |= mode != MUSTER_BROADCAST;
     return MUSTER_OK;
@@ -84,12 +85,14 @@ static muster_status check_mode(muster_collect_mode mode, muster_dtype dtype, bo
 
 muster_status mst_describe_output(muster_function *function, const char *name, muster_dtype dtype, int32_t ndim, muster_collect_mode mode,
                                   const char *where) {
+    const bool strided = mode > 0 && (mode & MUSTER_STRIDED);
+    if (strided) mode -= MUSTER_STRIDED;
     MUSTER_TRY(check_port(function, function->outputs, function->output_count, name, dtype, ndim, where));
     MUSTER_TRY(check_mode(mode, dtype, true, name, where));
     if (mode == MUSTER_GATHER && ndim == 0)
         return mst_error(MUSTER_INVALID_ARGUMENT, "%s: ndim of '%s': a gathered output has rows: expected at least 1, received 0", where,
                          name);
-    mst_port port = {(char *)name, dtype, ndim, mode, false, 0, 0};
+    mst_port port = {.name = (char *)name, .dtype = dtype, .ndim = ndim, .mode = mode, .strided = strided};
     return add_port(&function->outputs, &function->output_count, &function->output_capacity, port, where);
 }
 
@@ -190,5 +193,6 @@ muster_status muster_function_set_default_stream(muster_function *function, must
 muster_status muster_function_set_shards_together(muster_function *function, int32_t together) {
     MUSTER_TRY(mst_describe_open(function, "muster_function_set_shards_together"));
     function->shards_together = together != 0;
+    function->shards_said = true;
     return mst_describe_close(function, MUSTER_OK);
 }

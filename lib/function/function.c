@@ -119,7 +119,7 @@ muster_status muster_function_destroy(muster_function *function) {
     if (!function) return MUSTER_OK;
     muster_runtime *runtime = function->object.runtime;
     mst_pool *pool = runtime->pool;
-    MUSTER_TRY(mst_pool_enter(pool, "muster_function_destroy", 0));
+    MUSTER_TRY(mst_pool_enter_to_end(pool, "muster_function_destroy"));
     destroy_function(&function->object);
     mst_owned *ended = mst_runtime_take_ended(runtime);
     mst_pool_leave(pool);

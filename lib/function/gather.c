@@ -36,8 +36,11 @@ static int64_t place_row(const mst_call *call, const mst_logical_shard *shard, i
     return mst_call_tensor_row(call, shard, call->function->input_count + i);
 }
 
+static uint8_t form_of_output(const mst_call *call, int64_t i) { return call->function->plan.forms[call->function->input_count + i]; }
+
 static bool fits_in_place(const mst_call *call, const muster_worker *worker, int64_t i) {
-    return mst_used_in_place(mst_output_place(call, i), worker->device, worker->rank) && mst_output_has_places(call, i);
+    return form_of_output(call, i) != MST_FORM_COPY && mst_used_in_place(mst_output_place(call, i), worker->device, worker->rank) &&
+           mst_output_has_places(call, i);
 }
 
 /* Makes room for `rows` more rows in part->value and keeps the rows that it has. */
@@ -75,8 +78,10 @@ muster_status mst_gather_prepare(mst_call *call, muster_worker *worker, int64_t 
     part->pending = end - begin;
     if (!in_place) return gather_append(call, worker, i, end - begin, &rank->out[i]);
     part->direct = true;
-    rank->out[i] = muster_tensor_slice(place_of(call, i), place_row(call, shard, i) + begin, place_row(call, shard, i) + end);
+    const int64_t first = place_row(call, shard, i);
+    rank->out[i] = muster_tensor_slice(place_of(call, i), first + begin, first + end);
     rank->out[i].device = worker->rank;
+    if (__builtin_expect(form_of_output(call, i) != MST_FORM_SAME, 0)) mst_tensor_set_strides(&rank->out[i]);
     return MUSTER_OK;
 }
 
@@ -130,13 +135,34 @@ muster_status muster_worker_output_rows(muster_worker *worker, int32_t index, in
     return output_rows(mst_worker_rank(worker)->call, worker, index, rows, output);
 }
 
+/* Rows that the body could not write to their places, since these are not contiguous, go there now
+ * that it has returned OK. */
+static void gather_spread(const mst_call *call, muster_worker *worker, int64_t i) {
+    const mst_logical_shard *shard = mst_call_shard(call, worker);
+    mst_part *part = &shard->parts[i];
+    if (form_of_output(call, i) != MST_FORM_COPY || mst_output_place(call, i) || !part->rows || part->rows != shard->rows ||
+        !mst_output_has_places(call, i))
+        return;
+    const muster_tensor target = target_of(call, i);
+    const int64_t first = place_row(call, shard, i);
+    const uint64_t event = mst_record_begin(&worker->recorder, MST_EVENT_COLLECT, "copy to a strided output", worker->epoch,
+                                            part->rows * mst_row_bytes(target));
+    mst_tensor_unpack(muster_tensor_slice(target, first, first + part->rows), part->value.address);
+    mst_record_end(&worker->recorder, event);
+    part->direct = true;
+}
+
 muster_status mst_gather_finish(mst_call *call, muster_worker *worker, int64_t i) {
     const mst_logical_shard *shard = mst_call_shard(call, worker);
     mst_part *part = &shard->parts[i];
     const muster_tensor target = target_of(call, i);
     if (part->direct || !shard->contributes) return MUSTER_OK;
     part->visible = part->value.address;
-    if (mst_device_is_host(worker->device) || part->rows == 0) return MUSTER_OK;
+    if (mst_device_is_host(worker->device)) {
+        gather_spread(call, worker, i);
+        return MUSTER_OK;
+    }
+    if (part->rows == 0) return MUSTER_OK;
     const int64_t bytes = part->rows * mst_row_bytes(target);
     void *to = part->host.address;
     if (part->rows == shard->rows && mst_output_goes_to_caller(call, shard, i)) {

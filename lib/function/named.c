@@ -44,6 +44,20 @@ static muster_status named_place(const muster_function *function, const mst_port
     return MUSTER_OK;
 }
 
+/* Puts the buffers of the named outputs in the order of the description. */
+static muster_status named_place_buffers(muster_function *function, const char *const *names, int32_t count, muster_call_options *options) {
+    if (!options->output_buffers) return MUSTER_OK;
+    for (int64_t i = 0; i < function->output_count; i++) function->named_buffers[i] = NULL;
+    for (int32_t i = 0; i < count; i++) {
+        const int64_t at = find_port(function->outputs, function->output_count, names[i]);
+        if (function->named_buffers[at])
+            return mst_error(MUSTER_INVALID_ARGUMENT, "%s: output_names: expected every name once, received '%s' twice", where, names[i]);
+        function->named_buffers[at] = options->output_buffers[i];
+    }
+    options->output_buffers = function->named_buffers;
+    return MUSTER_OK;
+}
+
 static muster_status named_arrange(muster_function *function, const char *const *input_names, const muster_tensor *inputs,
                                    int32_t input_count, const char *const *output_names, const muster_tensor *outputs,
                                    int32_t output_count) {
@@ -67,6 +81,7 @@ muster_status muster_function_call_named(muster_function *function, const char *
     mst_pool *pool = function->object.runtime->pool;
     MUSTER_TRY(mst_pool_enter(pool, where, known.queue_timeout_ns));
     muster_status status = named_arrange(function, input_names, inputs, input_count, output_names, outputs, output_count);
+    if (!status) status = named_place_buffers(function, output_names, output_count, &known);
     const mst_arguments arguments = {where,
                                      function->named,
                                      function->named + function->input_count,

@@ -14,8 +14,13 @@ void mst_outputs_reset(mst_call *call, muster_worker *worker);
 muster_status mst_outputs_prepare(mst_call *call, muster_worker *worker, int64_t begin, int64_t end);
 muster_status mst_outputs_accumulate(mst_call *call, muster_worker *worker);
 muster_status mst_outputs_finish(mst_call *call, muster_worker *worker);
+/* In place of accumulate, after a body without rows: the master's value is kept if it has no
+ * rows. */
+void mst_outputs_keep_master(mst_call *call, muster_worker *worker);
 /* Runs once per rank: all workers combine the large outputs. */
 muster_status mst_outputs_combine(mst_call *call, muster_worker *worker);
+/* output_buffers.c. After all other outputs. */
+muster_status mst_output_buffers_collect(mst_call *call, const char *where);
 /* Runs on the caller's thread after the run: combines the other outputs. */
 muster_status mst_outputs_collect(mst_call *call, const char *where);
 /* Is the shard's value of this output copied from its device straight into the caller's memory? (On

@@ -18,6 +18,8 @@ muster_status mst_function_enter(muster_function *function, muster_body body, co
 void mst_function_leave(muster_function *function) { mst_pool_leave(function->object.runtime->pool); }
 
 void mst_function_set_ended(muster_function *function, mst_function_ended ended) { function->ended = ended; }
+void mst_function_set_output_rows(muster_function *function, int64_t output) { function->outputs[output].has_rows = true; }
+void mst_function_set_dtype_hint(muster_function *function, const char *hint) { function->dtype_hint = hint; }
 
 bool mst_worker_rows_are_own(const muster_worker *worker) {
     const muster_function *function = mst_worker_rank(worker)->call->function;

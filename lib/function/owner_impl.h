@@ -21,6 +21,12 @@ void mst_function_leave(muster_function *function);
  * processes all call it with the same status. Returns `status`, perhaps with a longer message. */
 typedef muster_status (*mst_function_ended)(void *user, muster_status status);
 void mst_function_set_ended(muster_function *function, mst_function_ended ended);
+/* The gathered output has as many rows as the call, so that another number is refused before any
+ * worker runs. */
+void mst_function_set_output_rows(muster_function *function, int64_t output);
+/* Sets the end of the message for an output of another dtype: it says what the caller can do. The
+ * library keeps the pointer `hint`, so that it must be a literal. */
+void mst_function_set_dtype_hint(muster_function *function, const char *hint);
 
 /* Inside a body: has each process rows of its own in this call? Then only the workers know how many
  * each of them has. */

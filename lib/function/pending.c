@@ -18,7 +18,7 @@ struct muster_pending {
     char message[MST_MESSAGE_SIZE];
     muster_call_options options;
     int32_t input_count, output_count;
-    muster_tensor tensors[]; /* inputs, then outputs, then the selections of replica_batch */
+    muster_tensor tensors[]; /* inputs, then outputs, then the selections of replica_batch, then the buffers */
 };
 
 /* ---- on the pool's thread ---- */
@@ -63,13 +63,18 @@ static void pending_keep(muster_pending *pending, const muster_tensor *inputs, c
     if (pending->output_count) memcpy(pending->tensors + pending->input_count, outputs, (size_t)pending->output_count * sizeof *outputs);
     if (options->replica_batch_count) memcpy(selections, options->replica_batch, (size_t)options->replica_batch_count * sizeof *selections);
     pending->options.replica_batch = selections;
+    if (!options->output_buffers) return;
+    muster_buffer **buffers = (muster_buffer **)(selections + options->replica_batch_count);
+    memcpy(buffers, options->output_buffers, (size_t)pending->output_count * sizeof *buffers);
+    pending->options.output_buffers = buffers;
 }
 
 static muster_status pending_make(muster_function *function, const char *where, const muster_tensor *inputs, int32_t input_count,
                                   const muster_tensor *outputs, int32_t output_count, const muster_call_options *options,
                                   muster_pending **made) {
     const size_t bytes = sizeof(muster_pending) + (size_t)(input_count + output_count) * sizeof(muster_tensor) +
-                         (size_t)options->replica_batch_count * sizeof(muster_selection);
+                         (size_t)options->replica_batch_count * sizeof(muster_selection) +
+                         (options->output_buffers ? (size_t)output_count * sizeof(muster_buffer *) : 0);
     muster_pending *pending = mst_alloc(bytes);
     if (!pending) return mst_out_of_memory(where, (int64_t)bytes);
     if (mst_memory_refuse() || pthread_mutex_init(&pending->lock, NULL) != 0) {
@@ -170,6 +175,8 @@ static muster_status wait_done(muster_pending *pending, const char *where) {
     if (!is_done(pending) && pending->process != getpid())
         return mst_error(MUSTER_BAD_STATE, "%s: the call was made before fork, and the thread that serves it is not in this process",
                          where);
+    if (!is_done(pending) && mst_pool_is_queue_thread(pending->function->object.runtime->pool))
+        return mst_error(MUSTER_BAD_STATE, "%s: called inside a completion function, whose thread has yet to make the call", where);
     mst_counter_wait(&pending->done, 1, &(mst_wait){.timeout_ns = -1});
     return MUSTER_OK;
 }

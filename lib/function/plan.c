@@ -19,9 +19,11 @@ static muster_status plan_check_tensor(const muster_function *function, const ms
     char what[160];
     snprintf(what, sizeof what, "%s '%s' of function '%s'", kind, port->name, mst_function_name(function));
     MUSTER_TRY(mst_tensor_check(tensor, where, what));
-    if (tensor.dtype != port->dtype)
-        return mst_error(MUSTER_DTYPE_MISMATCH, "%s: %s: expected %s, received %s", where, what, muster_dtype_name(port->dtype),
-                         muster_dtype_name(tensor.dtype));
+    if (tensor.dtype != port->dtype) {
+        const bool hints = function->dtype_hint && *kind == 'o';
+        return mst_error(MUSTER_DTYPE_MISMATCH, "%s: %s: expected %s, received %s%s", where, what, muster_dtype_name(port->dtype),
+                         muster_dtype_name(tensor.dtype), hints ? function->dtype_hint : "");
+    }
     if (tensor.ndim != port->ndim)
         return mst_error(MUSTER_SHAPE_MISMATCH, "%s: %s: expected %d dimensions, received %d", where, what, (int)port->ndim,
                          (int)tensor.ndim);
@@ -127,13 +129,12 @@ static muster_status check_variable_rows(const muster_function *function, const 
 
 muster_status mst_plan_variable_rows(const mst_call *call, const char *where, const muster_call_options *options, mst_own_rows *rows) {
     MUSTER_TRY(plan_check_replica_batch(call->function, where, options));
-    *rows = (mst_own_rows){0, -1, 0, 0};
+    *rows = (mst_own_rows){0, -1, 0};
     for (int32_t s = 0; s < call->shard_count; s++) {
         int64_t count = 0;
         MUSTER_TRY(check_variable_rows(call->function, where, options, s / mst_call_shards_per_rank(call), call->first_shard + s, &count));
         rows->own_count += count;
         rows->contributors += count > 0;
-        if (s == 0) rows->first_contributes = count > 0;
     }
     return MUSTER_OK;
 }
@@ -147,6 +148,7 @@ static muster_status plan_shards(mst_call *call, const char *where, const muster
     const mst_call_rows edges = mst_call_is_joint(call) ? mst_processes_rows(call, count) : (mst_call_rows){0, count, 0, call->shard_count};
     int64_t next = edges.first;
     plan->contributors = 0;
+    plan->master = -1;
     for (int32_t s = 0; s < call->shard_count; s++) {
         mst_logical_shard *shard = &call->shards[s];
         int64_t rows = call->shards_each ? call->shards_each : 1;
@@ -161,13 +163,14 @@ static muster_status plan_shards(mst_call *call, const char *where, const muster
         shard->contributes = rows > 0 || function->counts_without_rows;
         shard->runs = rows > 0 || function->runs_without_rows;
         plan->contributors += shard->contributes;
+        if (shard->runs && plan->master < 0) plan->master = s;
         next += rows;
     }
     plan->first_row = call->shards[0].first_row;
     plan->own_rows = next - plan->first_row;
     plan->count = next;
     plan->total_contributors = plan->contributors;
-    plan->master_contributes = call->shards[0].contributes;
+    plan->master_process = plan->master < 0 ? -1 : 0;
     if (mst_call_is_joint(call)) mst_processes_plan(call, &edges);
     return MUSTER_OK;
 }
@@ -183,14 +186,22 @@ static muster_status check_output_tensor(const muster_function *function, const 
     return MUSTER_OK;
 }
 
+/* Rows that only the bodies know are counted behind the run. With several processes a tensor may
+ * hold the rows of one of them. */
+static muster_status check_output_rows(const muster_function *function, const mst_port *port, muster_tensor tensor, int64_t rows,
+                                       const char *where) {
+    if (!port->has_rows || !function->scatters || function->object.runtime->nodes || tensor.shape[0] == rows) return MUSTER_OK;
+    return mst_error(MUSTER_SHAPE_MISMATCH, "%s: output '%s' of function '%s': expected %lld rows, as the call has, received %lld", where,
+                     port->name, mst_function_name(function), (long long)rows, (long long)tensor.shape[0]);
+}
+
 static muster_status check_output(const mst_call *call, const mst_port *port, muster_tensor tensor, const char *where) {
     const muster_function *function = call->function;
     const mst_plan *plan = &function->plan;
-    const char *master = call->shards_each == 1 ? "shard 0" : "the master";
     MUSTER_TRY(check_output_tensor(function, port, tensor, where));
-    if (port->mode == MUSTER_MASTER && !plan->master_contributes)
-        return mst_error(MUSTER_UNSUPPORTED, "%s: output '%s' of function '%s' is %s's own value, but %s has none of the %lld rows", where,
-                         port->name, mst_function_name(function), master, master, (long long)plan->count);
+    if (port->mode == MUSTER_MASTER && plan->master_process < 0)
+        return mst_error(MUSTER_UNSUPPORTED, "%s: output '%s' of function '%s': the master's value over no rows is refused", where,
+                         port->name, mst_function_name(function));
     if (plan->total_contributors == 0 && (port->mode == MUSTER_MAX || port->mode == MUSTER_MIN || port->mode == MUSTER_AVG))
         return mst_error(MUSTER_UNSUPPORTED, "%s: output '%s' of function '%s': the %s over no rows is refused", where, port->name,
                          mst_function_name(function), mst_reduction_name(port->mode));
@@ -199,13 +210,17 @@ static muster_status check_output(const mst_call *call, const mst_port *port, mu
 
 static bool is_unwanted(muster_tensor output) { return mst_tensor_absent(&output); }
 
-static muster_status check_outputs(const mst_call *call, const char *where, const muster_tensor *outputs) {
+static muster_status check_outputs(const mst_call *call, const mst_arguments *arguments) {
+    const char *where = arguments->where;
+    const muster_tensor *outputs = arguments->outputs;
+    muster_buffer *const *buffers = arguments->options->output_buffers;
     muster_function *function = call->function;
     function->plan.parallel = false;
     for (int64_t i = 0; i < function->output_count; i++) {
         const mst_port *port = &function->outputs[i];
         if (is_unwanted(outputs[i])) continue;
         MUSTER_TRY(check_output(call, port, outputs[i], where));
+        if (!buffers || !buffers[i]) MUSTER_TRY(check_output_rows(function, port, outputs[i], function->plan.count, where));
         function->plan.parallel |=
             port->mode < MUSTER_GATHER && mst_tensor_bytes(outputs[i]) >= PARALLEL_COMBINE_BYTES && mst_tensor_contiguous(outputs[i]);
     }
@@ -232,9 +247,13 @@ static bool plan_is_repeatable(const mst_call *call, const muster_call_options *
     const mst_plan *plan = &function->plan;
     for (int64_t i = 0; i < function->output_count; i++)
         if (function->outputs[i].mode == MUSTER_GATHER && mst_wanted(plan, i) && plan->outputs[i].shape[0] != plan->count) return false;
+    for (int64_t i = 0; i < function->input_count; i++)
+        if (plan->forms[i] == MST_FORM_COPY) return false;
+    for (int64_t i = 0; i < function->output_count; i++)
+        if (function->outputs[i].mode == MUSTER_GATHER && plan->forms[function->input_count + i] == MST_FORM_COPY) return false;
     if (function->processes) return false;
-    return options->slices == 1 && options->batch.kind != MUSTER_SELECT_LIST && !function->on_devices && !function->use_count &&
-           !call->shards_each && !plan->parallel;
+    return options->slices == 1 && !options->output_buffers && options->batch.kind != MUSTER_SELECT_LIST && !function->on_devices &&
+           !function->use_count && !call->shards_each && !plan->parallel;
 }
 
 /* The address is set after the span, which is the caller's. */
@@ -278,7 +297,7 @@ static muster_status plan_fill(muster_function *function, const mst_arguments *a
         MUSTER_TRY(check_rows(function, where, arguments->inputs, &options->batch, &count));
     MUSTER_TRY(plan_check_replica_batch(function, where, options));
     MUSTER_TRY(plan_shards(call, where, options, count));
-    MUSTER_TRY(check_outputs(call, where, arguments->outputs));
+    MUSTER_TRY(check_outputs(call, arguments));
     MUSTER_TRY(plan_keep_tensors(function, arguments));
     plan->single = arguments->single;
     for (int32_t r = call->size; r < function->together.size; r++) function->ranks[r].body.weight = 0; /* they do not run */
@@ -288,13 +307,17 @@ static muster_status plan_fill(muster_function *function, const mst_arguments *a
     plan->replica_batch_count = options->replica_batch_count;
     plan->slices = options->slices;
     plan->parallel &= call->size > 1 && plan->contributors > 1 && !mst_call_is_joint(call);
+    mst_forms_choose(function);
     plan->repeatable = plan_is_repeatable(call, options);
     plan->number++;
     /* An index list may change behind the same pointer, and variables change between calls. A
      * tensor of a device may be destroyed, and another one get its memory. */
-    plan->valid = !function->slices_variables && options->batch.kind != MUSTER_SELECT_LIST && !plan->on_device && !function->processes;
+    plan->buffers = options->output_buffers;
+    plan->valid = !function->slices_variables && options->batch.kind != MUSTER_SELECT_LIST && !plan->on_device && !function->processes &&
+                  !plan->buffers;
     plan->warn_after_ns = options->warn_after_ns;
     plan->fail_after_ns = options->fail_after_ns;
+    plan->readies = function->on_devices || plan->copies_whole || plan->warn_after_ns || plan->fail_after_ns;
     return MUSTER_OK;
 }
 
@@ -342,12 +365,16 @@ muster_status mst_plan_check(const muster_function *function, const char *where,
     MUSTER_TRY(plan_check_counts(function, where, inputs, input_count, outputs, output_count));
     MUSTER_TRY(mst_call_options_read(where, given, options));
     MUSTER_TRY(check_slices(function, where, options->slices));
+    MUSTER_TRY(mst_output_buffers_check(function, where, outputs, options->output_buffers));
     if (function->object.runtime->nodes && mst_processes_are_counted(function)) return MUSTER_OK; /* the round of counts checks it */
     for (int64_t i = 0; i < input_count; i++) MUSTER_TRY(plan_check_tensor(function, &function->inputs[i], inputs[i], "input", where));
     MUSTER_TRY(check_rows(function, where, inputs, &options->batch, &count));
     MUSTER_TRY(plan_check_replica_batch(function, where, options));
     for (int64_t i = 0; i < output_count; i++)
-        if (!is_unwanted(outputs[i])) MUSTER_TRY(check_output_tensor(function, &function->outputs[i], outputs[i], where));
+        if (!is_unwanted(outputs[i])) {
+            MUSTER_TRY(check_output_tensor(function, &function->outputs[i], outputs[i], where));
+            MUSTER_TRY(check_output_rows(function, &function->outputs[i], outputs[i], count, where));
+        }
     return mst_call_check_aliases(function, where, inputs, outputs, NULL);
 }
 
@@ -368,7 +395,10 @@ muster_status mst_plan_input_rows(const muster_function *function, const char *w
 muster_status mst_plan_make(muster_function *function, const mst_arguments *arguments) {
     MUSTER_TRY(mst_plan_check_arguments(function, arguments));
     if (!function->sealed) MUSTER_TRY(mst_function_seal(function, arguments->where));
-    return plan_fill(function, arguments);
+    if (!arguments->options->output_buffers) return plan_fill(function, arguments);
+    mst_arguments with;
+    MUSTER_TRY(mst_output_buffers_put(function, arguments, &with));
+    return plan_fill(function, &with);
 }
 
 void muster_call_options_init_sized(muster_call_options *options, size_t size) { mst_options_init(options, size); }

@@ -17,6 +17,15 @@ typedef struct mst_arguments {
 
 typedef struct mst_place mst_place; /* place_private.h */
 
+/* What bodies on host devices, and those that read an input in host memory, get of a tensor that
+ * lies in host memory: */
+enum {
+    MST_FORM_SAME,    /* a view with the caller's strides, which are those of contiguous memory or wanted */
+    MST_FORM_STRIDES, /* a view, since it is contiguous, with other strides in axes of one element */
+    MST_FORM_COPY,    /* memory of the plan: the elements are not contiguous */
+    MST_FORM_LIST     /* an input: the rows of an index list, packed */
+};
+
 typedef struct mst_plan {
     bool valid; /* the next call may use it */
     bool single;
@@ -39,19 +48,26 @@ typedef struct mst_plan {
     int64_t warn_after_ns, fail_after_ns; /* the limits of this call; 0: the runtime's apply */
     int32_t contributors;                 /* logical shards of this process whose parts are collected */
     int32_t total_contributors;           /* of all processes */
-    bool master_contributes;              /* the first shard of all processes */
-    int64_t first_row, own_rows;          /* of this process in the call */
-    bool *parts;                          /* [inputs + outputs] the tensor holds only the rows of this process */
-    bool *packed;                         /* [inputs] the tensor holds only selected rows, whatever the mode of the input */
-    bool overlapped;                      /* some device copies the rows of a slice while it computes another */
-    bool parallel;                        /* some output is so large that all workers combine it */
+    /* MUSTER_MASTER takes the value of the first shard whose body runs: its number in this process,
+     * -1: it is in another, or no body runs; and the process, -1: no body runs. */
+    int32_t master, master_process;
+    int64_t first_row, own_rows; /* of this process in the call */
+    uint8_t *forms;              /* [inputs + outputs] MST_FORM_ of the tensor */
+    bool readies;                /* something is to be done before each run: see call_ready */
+    bool copies_whole;           /* some broadcast input is copied before the run, for the bodies of all ranks */
+    bool *parts;                 /* [inputs + outputs] the tensor holds only the rows of this process */
+    bool *packed;                /* [inputs] the tensor holds only selected rows, whatever the mode of the input */
+    bool overlapped;             /* some device copies the rows of a slice while it computes another */
+    bool parallel;               /* some output is so large that all workers combine it */
     /* Set for each call whose functions are on devices, by mst_reduced_choose: [outputs] do the
      * devices reduce the output? And: do they reduce any? */
     bool *reduced;
     bool reduces;
+    muster_buffer *const *buffers; /* [outputs] of this call's options; NULL: none. Such a plan serves no other call */
 } mst_plan;
 
 static inline bool mst_wanted(const mst_plan *plan, int64_t output) { return plan->outputs[output].dtype != MUSTER_DTYPE_NONE; }
+static inline bool mst_output_is_buffered(const mst_plan *plan, int64_t output) { return plan->buffers && plan->buffers[output]; }
 
 /* The options of a call that gives none. */
 extern const muster_call_options mst_call_options_default;
@@ -66,6 +82,14 @@ muster_status mst_plan_make(muster_function *function, const mst_arguments *argu
 muster_status mst_plan_check(const muster_function *function, const char *where, const muster_tensor *inputs, int32_t input_count,
                              const muster_tensor *outputs, int32_t output_count, const muster_call_options *given,
                              muster_call_options *options);
+
+/* output_buffers.c. Checks the buffers of a call; NULL: it has none. `outputs`: as the program
+ * passes them. */
+muster_status mst_output_buffers_check(const muster_function *function, const char *where, const muster_tensor *outputs,
+                                       muster_buffer *const *buffers);
+/* The same, and sets *with to these arguments with tensors of 0 rows in place of buffers, until the
+ * next call of the function. */
+muster_status mst_output_buffers_put(muster_function *function, const mst_arguments *arguments, mst_arguments *with);
 
 /* alias.c. Refuses an output that shares memory with an input or with another output. Every tensor
  * has been checked. `spans` as in the plan; NULL: they are computed. */

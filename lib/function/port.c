@@ -45,7 +45,7 @@ static int32_t find_in_order(const muster_function *function, int32_t index, mus
     if (index < inputs + outputs) {
         const mst_port *found = index < inputs ? &function->inputs[index] : &function->outputs[index - inputs];
         *port = (muster_port){.kind = index < inputs ? MUSTER_PORT_INPUT : MUSTER_PORT_OUTPUT,
-                              .mode = found->mode | (found->host ? MUSTER_INPUT_HOST : 0),
+                              .mode = found->mode | (found->host ? MUSTER_INPUT_HOST : 0) | (found->strided ? MUSTER_STRIDED : 0),
                               .name = found->name,
                               .dtype = found->dtype,
                               .ndim = found->ndim};

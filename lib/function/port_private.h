@@ -12,6 +12,8 @@ typedef struct mst_port {
     int32_t ndim;
     int32_t mode;  /* muster_input_mode without its flags, or muster_collect_mode */
     bool host;     /* MUSTER_INPUT_HOST: the body reads the input in host memory */
+    bool strided;  /* MUSTER_STRIDED: the body takes the caller's strides */
+    bool has_rows; /* a gathered output: it has the rows of the call, neither more nor fewer */
     uint32_t hash; /* of the name */
     int32_t ways;  /* with several processes: muster_source of an input, muster_target of an output */
 } mst_port;

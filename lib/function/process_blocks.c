@@ -34,9 +34,7 @@ int64_t mst_processes_block_bytes(const mst_call *call) {
 }
 
 bool mst_output_gives(const mst_call *call, int32_t s, int64_t i) {
-    const mst_logical_shard *shard = &call->shards[s];
-    const bool master = mst_output_port(call, i)->mode == MUSTER_MASTER;
-    return shard->contributes && shard->parts[i].begun && (!master || call->first_shard + s == 0);
+    return mst_shard_gives(call, &call->shards[s], i) && call->shards[s].parts[i].begun;
 }
 
 /* Of an average the weight, else whether there is a value. */

@@ -141,7 +141,8 @@ static muster_status fold_large(mst_call *call, const char *where, int64_t i, co
     const muster_dtype compute = mst_dtype_compute(port->dtype);
     void *partial = processes->partials[i].address;
     const double weight = *(const double *)(block_of(b, nodes->process) + processes->slots[i].weights);
-    if (port->mode == MUSTER_MASTER) return mst_nodes_broadcast(nodes, where, 0, partial, mst_output_value_bytes(call, i));
+    if (port->mode == MUSTER_MASTER)
+        return mst_nodes_broadcast(nodes, where, call->function->plan.master_process, partial, mst_output_value_bytes(call, i));
     if (mst_outputs_are_reproducible(call)) return fold_chunks(call, where, i, b, total);
     if (port->mode == MUSTER_AVG && weight > 0)
         mst_reduction_accumulate(MUSTER_AVG, compute, partial, partial, mst_output_elements(call, i), weight / total, true);

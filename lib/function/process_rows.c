@@ -140,7 +140,7 @@ static muster_status count_inputs(const muster_function *function, const mst_arg
 }
 
 static muster_status count_own(muster_function *function, const mst_arguments *arguments, mst_own_rows *rows) {
-    *rows = (mst_own_rows){-1, -1, 0, 0};
+    *rows = (mst_own_rows){-1, -1, 0};
     MUSTER_TRY(mst_plan_check_arguments(function, arguments));
     MUSTER_TRY(count_inputs(function, arguments, rows));
     if (!function->slices_variables || function->scatters) return MUSTER_OK;
@@ -254,6 +254,7 @@ muster_status mst_processes_count(muster_function *function, const mst_arguments
     mst_processes_state *processes = function->processes;
     const int64_t numbers = 4 + shapes_in_payload(function);
     mst_round round = {.where = arguments->where, .rank = -1};
+    mst_processes_let_end(function, &round);
     int64_t payload[MST_ROUND_BYTES / sizeof(int64_t)] = {0};
     snprintf(round.text, sizeof round.text, "function '%.100s', whose rows are counted", mst_function_name(function));
     round.signature = 0x9e3779b97f4a7c15ull * (uint64_t)numbers + mst_processes_name_hash(function);
@@ -300,13 +301,25 @@ static void plan_own_rows(mst_plan *plan, const mst_call *call) {
     const mst_nodes *nodes = call->function->object.runtime->nodes;
     const mst_own_rows *rows = call->function->processes->rows;
     plan->count = plan->total_contributors = 0;
+    plan->master_process = -1;
     for (int32_t p = 0; p < nodes->processes; p++) {
+        const int64_t contributors =
+            call->function->scatters ? contributors_of(rows[p].own_count, mst_processes_shards(call, p)) : rows[p].contributors;
         plan->count += rows[p].own_count;
-        plan->total_contributors +=
-            (int32_t)(call->function->scatters ? contributors_of(rows[p].own_count, mst_processes_shards(call, p)) : rows[p].contributors);
+        plan->total_contributors += (int32_t)contributors;
+        if (contributors && plan->master_process < 0) plan->master_process = p;
     }
-    plan->master_contributes =
-        call->function->scatters ? mst_edge(rows[0].own_count, mst_processes_shards(call, 0), 1) > 0 : rows[0].first_contributes;
+}
+
+/* The process of the first shard that has one of `rows` rows, which are cut by even edges; -1:
+ * there are none. */
+static int32_t process_of_first_row(const mst_call *call, int64_t rows) {
+    int64_t shard = 0;
+    for (int32_t p = 0; p < call->function->object.runtime->nodes->processes; p++) {
+        shard += mst_processes_shards(call, p);
+        if (mst_edge(rows, call->total_shards, shard) > 0) return p;
+    }
+    return -1;
 }
 
 void mst_processes_plan(mst_call *call, const mst_call_rows *edges) {
@@ -317,15 +330,15 @@ void mst_processes_plan(mst_call *call, const mst_call_rows *edges) {
     } else if (function->scatters) {
         plan->count = edges->count;
         plan->total_contributors = (int32_t)contributors_of(edges->count, call->total_shards);
-        plan->master_contributes = mst_edge(edges->count, call->total_shards, 1) > 0;
+        plan->master_process = process_of_first_row(call, edges->count);
     } else {
         plan->count = call->total_shards * (int64_t)(call->shards_each ? call->shards_each : 1);
         plan->total_contributors = call->total_shards;
-        plan->master_contributes = true;
+        plan->master_process = 0;
     }
-    if (!function->counts_without_rows) return;
-    plan->total_contributors = call->total_shards;
-    plan->master_contributes = true;
+    if (function->runs_without_rows) plan->master_process = 0;
+    if (function->counts_without_rows) plan->total_contributors = call->total_shards;
+    if (plan->master_process != function->object.runtime->nodes->process) plan->master = -1;
 }
 
 /* ---- what process 0 sends ---- */

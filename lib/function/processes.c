@@ -117,8 +117,14 @@ void mst_processes_set_deadlines(const mst_arguments *arguments, mst_round *roun
     round->fail_after_ns = arguments->options->fail_after_ns;
 }
 
+void mst_processes_let_end(const muster_function *function, mst_round *round) {
+    round->must_end = mst_pool_must_end;
+    round->must_end_context = function->object.runtime->pool;
+}
+
 static muster_status agree(muster_function *function, const mst_arguments *arguments, muster_status planned) {
     mst_round round = {.where = arguments->where, .status = planned, .rank = -1};
+    mst_processes_let_end(function, &round);
     mst_processes_set_deadlines(arguments, &round);
     const mst_processes_passed passed = {function, arguments};
     round.signature = mst_processes_signature(function, arguments, planned == MUSTER_OK);
@@ -214,9 +220,10 @@ static muster_status end(mst_call *call, const mst_arguments *arguments, muster_
         round.absence = mst_call_absence;
         round.absence_context = call;
     }
-    if (status && began) round.rank = mst_pool_failed_rank(function->object.runtime->pool);
+    if (!began || !mst_pool_is_sealed(function->object.runtime->pool)) mst_processes_let_end(function, &round);
+    if (status && began && status != MUSTER_CANCELLED) round.rank = mst_pool_failed_rank(function->object.runtime->pool);
     if (!status) status = make_block(call, arguments->where);
-    if (status) mst_nodes_poison(nodes, status, round.rank);
+    if (status) mst_nodes_poison(nodes, status, status == MUSTER_CANCELLED ? -1 : round.rank);
     round.status = status;
     const int64_t bytes = joint ? mst_processes_block_bytes(call) : mst_processes_single_bytes(call);
     round.payload = status ? no_block : function->processes->block.address;

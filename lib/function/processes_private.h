@@ -31,7 +31,6 @@ typedef struct mst_own_rows {
     int64_t own_count;    /* rows of its own inputs or of its sliceable variables; -1: it has neither */
     int64_t all;          /* rows of the inputs that it passes whole; -1: none */
     int64_t contributors; /* of its shards */
-    int64_t first_contributes;
 } mst_own_rows;
 
 typedef struct mst_processes_state {
@@ -82,6 +81,8 @@ uint64_t mst_processes_name_hash(const muster_function *function);
 /* The deadlines of the call hold for its rounds, too. Not for data behind them: the library's own
  * copies count to the time in which they travel. */
 void mst_processes_set_deadlines(const mst_arguments *arguments, mst_round *round);
+/* muster_runtime_cancel ends the call in this round. */
+void mst_processes_let_end(const muster_function *function, mst_round *round);
 /* The round in which they do; all return the same. Sets *planned to the arguments with which this
  * process plans: those of `arguments`, and tensors of the library for what only process 0 passes.
  * *taken: did this process have the memory for these? It tells the others in the next round. */

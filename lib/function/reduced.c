@@ -153,7 +153,7 @@ static muster_status reduce_output(const mst_call *call, muster_worker *worker, 
 
 static muster_status explain_failure(const muster_function *function, int64_t i, muster_status status) {
     char reason[MST_MESSAGE_SIZE];
-    if (status == MUSTER_OK || status == MUSTER_ABORTED) return status;
+    if (status == MUSTER_OK || status == MUSTER_ABORTED || status == MUSTER_CANCELLED) return status;
     mst_error_save(reason);
     return mst_error(status, "function '%s': the devices reduce output '%s': %.800s", mst_function_name(function),
                      function->outputs[i].name, reason);

@@ -30,9 +30,9 @@ static muster_status reserve_input(const demand *d, int64_t i) {
     const mst_plan *plan = &function->plan;
     const muster_tensor source = plan->inputs[i];
     const bool broadcast = function->inputs[i].mode == MUSTER_BROADCAST;
-    const bool listed = function->inputs[i].mode == MUSTER_SCATTER && !plan->packed[i] && plan->batch.kind == MUSTER_SELECT_LIST;
-    if (mst_device_is_host(d->device) && !listed) return MUSTER_OK;                              /* the caller's memory is used */
-    if (!mst_device_is_host(d->device) && function->inputs[i].host && !listed) return MUSTER_OK; /* here too */
+    const bool listed = plan->forms[i] == MST_FORM_LIST, on_host = mst_device_is_host(d->device) || function->inputs[i].host;
+    /* the caller's memory is used, or the copy that all bodies use */
+    if (on_host && (plan->forms[i] < MST_FORM_COPY || broadcast)) return MUSTER_OK;
     const int64_t bytes = broadcast ? mst_tensor_bytes(source) : mst_row_bytes(source) * d->chunk_rows;
     if (!mst_device_is_host(d->device) && function->inputs[i].host)
         return mst_locked_store_reserve(d->device, &d->rank->pinned_bounce[MST_CHUNKS * i], bytes, d->where);
@@ -70,7 +70,8 @@ static muster_status reserve_gathered(const demand *d, const mst_logical_shard *
     mst_part *part = &shard->parts[i];
     if (shard->rows > output.shape[0]) return MUSTER_OK;
     const int64_t bytes = shard->rows * mst_row_bytes(output);
-    if (mst_used_in_place(mst_output_place(d->call, i), d->device, d->number) && mst_output_has_places(d->call, i))
+    if (mst_used_in_place(mst_output_place(d->call, i), d->device, d->number) && mst_output_has_places(d->call, i) &&
+        d->call->function->plan.forms[d->call->function->input_count + i] != MST_FORM_COPY)
         return MUSTER_OK; /* rows in their places */
     MUSTER_TRY(mst_device_store_reserve(d->device, &part->value, bytes));
     if (mst_device_is_host(d->device)) return MUSTER_OK;
@@ -81,11 +82,12 @@ static muster_status reserve_outputs(const demand *d, const mst_logical_shard *s
     const muster_function *function = d->call->function;
     for (int64_t i = 0; i < function->output_count; i++) {
         if (function->plan.reduced[i]) MUSTER_TRY(mst_reduced_reserve(d->call, d->number, &shard->parts[i], i, d->where));
-        if (!mst_wanted(&function->plan, i) || !shard->contributes || function->plan.reduced[i]) continue;
-        if (function->outputs[i].mode == MUSTER_GATHER)
+        if (!mst_wanted(&function->plan, i) || function->plan.reduced[i]) continue;
+        if (function->outputs[i].mode != MUSTER_GATHER) {
+            if (mst_shard_gives(d->call, shard, i)) MUSTER_TRY(reserve_reduced(d, shard, i));
+        } else if (shard->contributes) {
             MUSTER_TRY(reserve_gathered(d, shard, i));
-        else
-            MUSTER_TRY(reserve_reduced(d, shard, i));
+        }
     }
     return MUSTER_OK;
 }

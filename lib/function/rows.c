@@ -90,6 +90,7 @@ static muster_status gather_weights(const muster_function *function, const char 
     const muster_runtime *runtime = function->object.runtime;
     mst_nodes *nodes = runtime->nodes;
     mst_round round = {.where = where, .status = status, .rank = -1};
+    mst_processes_let_end(function, &round);
     int64_t *bytes = mst_alloc((size_t)nodes->processes * sizeof *bytes);
     if (!status && !bytes) round.status = mst_out_of_memory(where, nodes->processes * (int64_t)sizeof *bytes);
     snprintf(round.text, sizeof round.text, "the weights of function '%.100s'", mst_function_name(function));

@@ -3,16 +3,33 @@
 #include "default_stream_impl.h"
 #include "output_private.h"
 
+#include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 
-enum { REASON_LENGTH = 400 }; /* bytes of a body's message that are kept, so that the function's name and the rank fit around it */
+/* REASON_LENGTH: bytes of a body's message that are kept, so that the function's name and the rank
+ * fit around it. */
+enum { REASON_LENGTH = 400, ROWS_LENGTH = 96 };
+
+/* Does it speak of a place among the rows? An index or a label does, and what a body says itself
+ * may; an axis or a rank does not. */
+static bool names_a_place(const char *reason) { return strncmp(reason, "muster_", 7) != 0 || strstr(reason, " in [0, "); }
+
+/* An operation counts the place of a wrong index within the rows of its own body. Writes which rows
+ * of the call these are. */
+static void name_rows(const mst_call *call, const mst_body_rows *body, char text[ROWS_LENGTH]) {
+    const mst_plan *plan = &call->function->plan;
+    text[0] = 0;
+    if (body->rows == plan->count) return;
+    snprintf(text, ROWS_LENGTH, "; this body computes rows [%" PRId64 ", %" PRId64 ") of the %s", body->first_row,
+             body->first_row + body->rows, plan->batch.kind == MUSTER_SELECT_ALL ? "call" : "batch");
+}
 
 /* The function's name, then the body's own message. */
-muster_status mst_call_body_failed(const mst_call *call, muster_status status, uint64_t errors_before) {
+muster_status mst_call_body_failed(const mst_call *call, const mst_body_rows *body, muster_status status, uint64_t errors_before) {
     const char *name = mst_function_name(call->function);
-    char reason[MST_MESSAGE_SIZE];
-    if (status == MUSTER_ABORTED) return status;
+    char reason[MST_MESSAGE_SIZE], rows[ROWS_LENGTH] = "";
+    if (status == MUSTER_ABORTED || status == MUSTER_CANCELLED) return status;
     if (status == MUSTER_OK)
         return mst_error(
             MUSTER_BAD_STATE,
@@ -21,9 +38,11 @@ muster_status mst_call_body_failed(const mst_call *call, muster_status status, u
         snprintf(reason, sizeof reason, "the body returned %s (%d) without a message", muster_status_name(status), (int)status);
     else
         mst_error_save(reason);
-    if (strlen(reason) > REASON_LENGTH) memcpy(reason + REASON_LENGTH - 3, "...", sizeof "...");
+    if (status == MUSTER_OUT_OF_RANGE && names_a_place(reason)) name_rows(call, body, rows);
+    const size_t length = REASON_LENGTH - strlen(rows);
+    if (strlen(reason) > length) memcpy(reason + length - 3, "...", sizeof "...");
     if (status < 0 || status > MST_STATUS_LAST) status = MUSTER_USER;
-    return mst_error(status, "function '%s': %s", name, reason);
+    return mst_error(status, "function '%s': %s%s", name, reason, rows);
 }
 
 /* The first slice from `slice` on that has rows; the number of slices if there is none. There may
@@ -81,7 +100,7 @@ static muster_status call_run_slice(mst_call *call, muster_worker *worker, int64
     for (int64_t i = 0; plan->repeatable && i < call->function->output_count; i++) rank->kept_out[i] = rank->out[i];
     const uint64_t errors = mst_error_count();
     const muster_status status = call_run_body(call, worker, rank);
-    if (status || mst_worker_has_open_group(worker)) return mst_call_body_failed(call, status, errors);
+    if (status || mst_worker_has_open_group(worker)) return mst_call_body_failed(call, &rank->body, status, errors);
     /* From here on host code reads outputs, and the next slice overwrites what this one has
      * read. */
     MUSTER_TRY(mst_worker_drain(worker));
@@ -91,6 +110,7 @@ static muster_status call_run_slice(mst_call *call, muster_worker *worker, int64
         MUSTER_TRY(mst_updates_accumulate(call, worker));
     } else {
         mst_gather_ignore(call, worker);
+        mst_outputs_keep_master(call, worker);
     }
     return plan->overlapped ? send_next(call, worker, slice) : MUSTER_OK;
 }

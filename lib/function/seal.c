@@ -58,17 +58,24 @@ void mst_function_unseal(muster_function *function) {
     mst_free(function->plan.addresses);
     mst_free(function->plan.spans);
     mst_free(function->plan.reduced);
+    for (int64_t i = 0; function->wholes && i < function->input_count; i++) mst_host_store_free(&function->wholes[i]);
+    mst_free(function->wholes);
+    mst_free(function->plan.forms);
     mst_free(function->plan.parts);
     mst_free(function->plan.packed);
     mst_processes_free(function);
     mst_places_free(function);
     mst_free(function->named);
+    mst_free(function->named_buffers);
+    mst_free(function->filled);
     mst_free(function->results);
     function->ranks = NULL;
     function->shards = function->master_shards = NULL;
     function->plan = (mst_plan){0};
     function->named = NULL;
-    function->results = NULL;
+    function->named_buffers = NULL;
+    function->filled = NULL;
+    function->results = function->wholes = NULL;
 }
 
 /* ---- the arrays for calls ---- */
@@ -158,8 +165,22 @@ static muster_status check_together(const muster_function *function, const char 
     return MUSTER_OK;
 }
 
+/* A body that nothing is scattered to may divide work by rank and size, which count devices, while
+ * it runs once per shard: the program must have chosen that. */
+static muster_status check_divides_by_shards(const muster_function *function, const char *where) {
+    const muster_runtime *runtime = function->object.runtime;
+    const int32_t devices = runtime->nodes ? mst_nodes_total(runtime->nodes) : runtime->size, shards = runtime->logical_shards;
+    if (function->scatters || function->slices_variables || function->shards_said || shards == devices) return MUSTER_OK;
+    return mst_error(MUSTER_UNSUPPORTED,
+                     "%s: function '%s' scatters nothing, and its body would run once for each of %d logical shards, while rank and size "
+                     "are those of %d device%s: expected muster_function_set_shards_together with 0, and a body that divides work by "
+                     "muster_worker_shard and muster_worker_shards, or with 1",
+                     where, mst_function_name(function), (int)shards, (int)devices, devices == 1 ? "" : "s");
+}
+
 static muster_status check_apart(const muster_function *function, const char *where) {
     const char *name = mst_function_name(function);
+    MUSTER_TRY(check_divides_by_shards(function, where));
     for (int64_t u = 0; u < function->use_count; u++) {
         const mst_use *use = &function->uses[u];
         const char *variable = use->variable->object.name;
@@ -196,13 +217,18 @@ muster_status mst_function_seal(muster_function *function, const char *where) {
     function->plan.addresses = mst_alloc((inputs + outputs) * sizeof(void *));
     function->plan.spans = mst_alloc((inputs + outputs) * sizeof(mst_span));
     function->plan.reduced = mst_alloc(outputs * sizeof(bool));
+    function->plan.forms = mst_alloc((inputs + outputs) * sizeof *function->plan.forms);
+    function->wholes = mst_alloc(inputs * sizeof(mst_store));
     function->plan.parts = mst_alloc((inputs + outputs) * sizeof(bool));
     function->plan.packed = mst_alloc(inputs * sizeof(bool));
     function->named = mst_alloc((inputs + outputs) * sizeof(muster_tensor));
+    function->named_buffers = mst_alloc(outputs * sizeof(muster_buffer *));
+    function->filled = mst_alloc(outputs * sizeof(mst_buffer_rows));
     function->results = mst_alloc(outputs * sizeof(mst_store));
     muster_status status = MUSTER_OK;
     if (!function->ranks || !function->plan.inputs || !function->plan.outputs || !function->plan.addresses || !function->plan.spans ||
-        !function->plan.reduced || !function->plan.parts || !function->plan.packed || !function->named || !function->results)
+        !function->plan.reduced || !function->plan.forms || !function->wholes || !function->plan.parts || !function->plan.packed ||
+        !function->named || !function->named_buffers || !function->filled || !function->results)
         status = mst_out_of_memory("muster_function_call: the plan of the function", (int64_t)((inputs + outputs) * sizeof(muster_tensor)));
     for (int32_t r = 0; r < size && !status; r++) status = function_seal_rank(function, &function->ranks[r]);
     if (!status) status = function_seal_calls(function);

@@ -12,11 +12,7 @@ static const muster_selection all_rows = {.kind = MUSTER_SELECT_ALL};
 
 static muster_tensor device_view(muster_tensor like, void *address, int32_t rank) {
     muster_tensor view = like;
-    int64_t stride = 1;
-    for (int32_t d = like.ndim - 1; d >= 0; d--) {
-        view.strides[d] = stride;
-        stride *= like.shape[d] > 0 ? like.shape[d] : 1;
-    }
+    mst_tensor_set_strides(&view);
     view.data = address;
     view.byte_offset = 0;
     view.device = rank;
@@ -98,9 +94,39 @@ static muster_status load_rows(const load *l, muster_tensor source, const muster
     return pack_and_copy(l, source, selection, begin, end);
 }
 
+/* A broadcast input in host memory, which mst_wholes_copy has copied if need be. */
+static inline muster_tensor stage_whole(const muster_function *function, int64_t input, muster_tensor source) {
+    const uint8_t form = function->plan.forms[input];
+    if (__builtin_expect(form != MST_FORM_SAME, 0)) {
+        mst_tensor_set_strides(&source);
+        if (form == MST_FORM_COPY) source.data = function->wholes[input].address;
+    }
+    return source;
+}
+
+/* Rows that lie in the caller's memory as the body wants them. */
+static inline muster_tensor stage_view(muster_tensor source, const muster_selection *selection, int64_t begin, int64_t end, uint8_t form) {
+    muster_tensor view = stage_view_rows(source, selection, begin, end);
+    if (__builtin_expect(form == MST_FORM_STRIDES, 0)) mst_tensor_set_strides(&view);
+    return view;
+}
+
+/* Packs rows [begin, end) that an index list selects, or that are not contiguous. */
+static muster_tensor stage_pack(muster_worker *worker, muster_tensor source, const muster_selection *selection, int64_t begin, int64_t end,
+                                void *to, uint8_t form) {
+    muster_tensor view = source;
+    view.shape[0] = end - begin;
+    const uint64_t event = form == MST_FORM_COPY ? mst_record_begin(&worker->recorder, MST_EVENT_STAGE, "copy of a strided input",
+                                                                    worker->epoch, mst_tensor_bytes(view))
+                                                 : 0;
+    mst_selection_pack(selection, source, begin, end, to);
+    if (form == MST_FORM_COPY) mst_record_end(&worker->recorder, event);
+    return device_view(view, to, worker->rank);
+}
+
 static muster_status stage_broadcast(muster_worker *worker, mst_rank *rank, int64_t input, muster_tensor source) {
     if (mst_device_is_host(worker->device)) {
-        rank->in[input] = source;
+        rank->in[input] = stage_whole(rank->call->function, input, source);
         rank->in[input].device = worker->rank;
         return MUSTER_OK;
     }
@@ -169,21 +195,23 @@ static muster_status stage_on_host(mst_call *call, muster_worker *worker, int64_
     mst_rank *rank = mst_call_rank(call, worker);
     muster_tensor *view = &rank->in[input];
     const muster_selection *selection = stage_selection(function, input);
-    *view = stage_source(&function->plan, input);
-    if (function->inputs[input].mode == MUSTER_BROADCAST) return MUSTER_OK;
-    if (selection->kind != MUSTER_SELECT_LIST) {
-        *view = stage_view_rows(*view, selection, begin, end);
+    const muster_tensor source = stage_source(&function->plan, input);
+    const uint8_t form = function->plan.forms[input];
+    if (function->inputs[input].mode == MUSTER_BROADCAST) {
+        *view = stage_whole(function, input, source);
         return MUSTER_OK;
     }
-    const muster_tensor source = *view;
-    view->shape[0] = end - begin;
+    if (form < MST_FORM_COPY) {
+        *view = stage_view(source, selection, begin, end, form);
+        return MUSTER_OK;
+    }
     mst_store *packed = &rank->pinned_bounce[MST_CHUNKS * input];
     if (mst_device_is_host(worker->device)) {
         packed = &rank->staged[MST_CHUNKS * input];
-        MUSTER_TRY(mst_worker_store_reserve(worker, packed, mst_tensor_bytes(*view)));
+        MUSTER_TRY(mst_worker_store_reserve(worker, packed, (end - begin) * mst_row_bytes(source)));
     }
-    mst_selection_pack(selection, source, begin, end, packed->address);
-    *view = device_view(*view, packed->address, MUSTER_DEVICE_HOST);
+    *view = stage_pack(worker, source, selection, begin, end, packed->address, form);
+    view->device = MUSTER_DEVICE_HOST;
     return MUSTER_OK;
 }
 
@@ -194,15 +222,15 @@ static muster_status stage_rows(mst_call *call, muster_worker *worker, int64_t i
     muster_tensor view = source;
     view.shape[0] = end - begin;
     if (mst_device_is_host(worker->device)) {
-        if (selection->kind != MUSTER_SELECT_LIST) {
-            rank->in[input] = stage_view_rows(source, selection, begin, end);
+        const uint8_t form = call->function->plan.forms[input];
+        if (form < MST_FORM_COPY) {
+            rank->in[input] = stage_view(source, selection, begin, end, form);
             rank->in[input].device = worker->rank;
             return MUSTER_OK;
         }
         mst_store *packed = &rank->staged[MST_CHUNKS * input];
         MUSTER_TRY(mst_worker_store_reserve(worker, packed, mst_tensor_bytes(view)));
-        mst_selection_pack(selection, source, begin, end, packed->address);
-        rank->in[input] = device_view(view, packed->address, worker->rank);
+        rank->in[input] = stage_pack(worker, source, selection, begin, end, packed->address, form);
         return MUSTER_OK;
     }
     const load l = {worker, rank, input, overlapped ? rank->chunks - 1 : -1};
@@ -299,8 +327,8 @@ muster_status mst_stage(mst_call *call, muster_worker *worker, int64_t slice, in
     if (overlapped) MUSTER_TRY(stage_next_chunk(call, worker, slice, begin, end));
     for (int64_t i = 0; i < function->input_count; i++) {
         const bool broadcast = function->inputs[i].mode == MUSTER_BROADCAST;
-        const int64_t first = mst_call_tensor_row(call, rank->shard, i);
         if (broadcast && rank->broadcast_staged && !function->inputs[i].host) continue;
+        const int64_t first = mst_call_tensor_row(call, rank->shard, i);
         if (function->inputs[i].host)
             MUSTER_TRY(stage_on_host(call, worker, i, first + begin, first + end));
         else if (addresses_memory(call, worker, i))

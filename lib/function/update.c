@@ -28,10 +28,11 @@ static int64_t update_find_use(const muster_function *function, const muster_var
     return -1;
 }
 
-/* The failure is returned by the operation that gets "no tensor". */
-static muster_tensor update_refuse(muster_worker *worker, muster_status status) {
+/* The failure is also returned by an operation that gets "no tensor". */
+static muster_status update_refuse(muster_worker *worker, muster_status status, muster_tensor *tensor) {
     if (worker && worker == mst_current_worker()) mst_worker_keep_failure(worker, status);
-    return muster_tensor_none();
+    *tensor = muster_tensor_none();
+    return status;
 }
 
 static muster_status find_declared(muster_worker *worker, const muster_variable *variable, const char *where, int64_t *use) {
@@ -42,14 +43,20 @@ static muster_status find_declared(muster_worker *worker, const muster_variable 
     const muster_function *function = mst_worker_rank(worker)->call->function;
     *use = update_find_use(function, variable);
     if (*use >= 0) return MUSTER_OK;
-    return mst_error(MUSTER_INVALID_ARGUMENT, "%s: variable: expected one that function '%s' has declared for this, received another",
-                     where, mst_function_name(function));
+    const char *name = muster_variable_name(variable);
+    return mst_error(MUSTER_INVALID_ARGUMENT,
+                     "%s: variable: expected one that function '%.100s' has declared (muster_function_variable or "
+                     "muster_function_update), received '%.100s'",
+                     where, mst_function_name(function), name ? name : "one that was destroyed");
 }
 
-muster_tensor muster_worker_variable(muster_worker *worker, muster_variable *variable) {
+muster_status muster_worker_variable(muster_worker *worker, muster_variable *variable, muster_tensor *tensor) {
     int64_t use;
+    if (!tensor) return mst_error_null("muster_worker_variable", "tensor", "the address of a tensor");
     muster_status status = find_declared(worker, variable, "muster_worker_variable", &use);
-    return status ? update_refuse(worker, status) : mst_worker_rank(worker)->views[use];
+    if (status != MUSTER_OK) return update_refuse(worker, status, tensor);
+    *tensor = mst_worker_rank(worker)->views[use];
+    return MUSTER_OK;
 }
 
 /* Has another shard of this rank given the MUSTER_MASTER update? The first one gives it, so that
@@ -83,10 +90,10 @@ static muster_status prepare_update(muster_worker *worker, muster_variable *vari
     return MUSTER_OK;
 }
 
-muster_tensor muster_worker_update(muster_worker *worker, muster_variable *variable) {
-    muster_tensor view;
-    muster_status status = prepare_update(worker, variable, &view);
-    return status ? update_refuse(worker, status) : view;
+muster_status muster_worker_update(muster_worker *worker, muster_variable *variable, muster_tensor *tensor) {
+    if (!tensor) return mst_error_null("muster_worker_update", "tensor", "the address of a tensor");
+    muster_status status = prepare_update(worker, variable, tensor);
+    return status == MUSTER_OK ? MUSTER_OK : update_refuse(worker, status, tensor);
 }
 
 muster_status mst_updates_accumulate(mst_call *call, muster_worker *worker) {

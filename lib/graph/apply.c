@@ -1,133 +1,10 @@
-/* Applying an operation: attributes, the operator, the node. */
+/* Applying an operation: the operator, the node. */
 #include "graph_private.h"
 
 #include <math.h>
 #include <string.h>
 
 static const char where_apply[] = "muster_expr_apply";
-
-/* ---- attributes ---- */
-
-static muster_status attribute_list(mst_draft *draft, const mst_attribute_row *row, const muster_attribute *given, mst_graph_value *value) {
-    const int32_t most = row->kind == MST_VALUE_DIMS ? MUSTER_MAX_DIMS : 64;
-    /* muster/expr.h says so of a field with an address and without a count; of a scalar such a list
-     * has no entries. Who calls muster_expr_apply may pass an empty list at any address. */
-    if (given->count == INT32_MIN && given->integers) {
-        if (draft->count > 0 && draft->inputs[0]->type.ndim == 0) return MUSTER_OK;
-        return mst_draft_refuse(draft, MUSTER_INVALID_ARGUMENT, -1,
-                                "%s: expected MUSTER_LIST(%s, ...), received an address without a count", row->name, row->name);
-    }
-    if (given->count < 0 || given->count > most)
-        return mst_draft_refuse(draft, MUSTER_INVALID_ARGUMENT, -1, "%s: expected 0 to %d entries, received %d", row->name, (int)most,
-                                (int)given->count);
-    if (given->count > 0 && !given->integers)
-        return mst_draft_refuse(draft, MUSTER_INVALID_ARGUMENT, -1, "%s: expected %d integers, received NULL", row->name,
-                                (int)given->count);
-    value->list = given->integers;
-    value->count = given->count;
-    if (row->kind == MST_VALUE_LIST || given->count == 0) return MUSTER_OK;
-    int64_t *dims = mst_arena_take(&draft->graph->arena, (size_t)given->count * sizeof *dims);
-    if (!dims) return mst_draft_refuse(draft, MUSTER_OUT_OF_MEMORY, -1, "%s: out of memory", row->name);
-    for (int32_t i = 0; i < given->count; i++) {
-        dims[i] = given->integers[i] == MUSTER_INFER ? MST_DIM_NONE : mst_dim_read(draft->graph, given->integers[i]);
-        if (dims[i] == MST_DIM_NONE && given->integers[i] != MUSTER_INFER)
-            return mst_draft_refuse(draft, MUSTER_INVALID_ARGUMENT, -1, "%s: entry %d: expected a size, received %lld", row->name, (int)i,
-                                    (long long)given->integers[i]);
-    }
-    value->list = dims;
-    return MUSTER_OK;
-}
-
-static muster_status attribute_text(mst_draft *draft, const mst_attribute_row *row, const char *given, mst_graph_value *value) {
-    int64_t characters[MST_TEXT_ATTRIBUTE];
-    if (!given) return mst_draft_refuse(draft, MUSTER_INVALID_ARGUMENT, -1, "%s: expected a text, received NULL", row->name);
-    for (value->count = 0; given[value->count]; value->count++) {
-        if (value->count == MST_TEXT_ATTRIBUTE)
-            return mst_draft_refuse(draft, MUSTER_INVALID_ARGUMENT, -1, "%s: expected at most %d characters, received \"%.40s...\"",
-                                    row->name, MST_TEXT_ATTRIBUTE, given);
-        if (given[value->count] < ' ' || given[value->count] > '~')
-            return mst_draft_refuse(draft, MUSTER_INVALID_ARGUMENT, -1, "%s: expected printable ASCII, received byte 0x%02x", row->name,
-                                    (unsigned)(unsigned char)given[value->count]);
-        characters[value->count] = given[value->count];
-    }
-    int64_t *list = mst_arena_take(&draft->graph->arena, sizeof characters);
-    if (!list) return mst_draft_refuse(draft, MUSTER_OUT_OF_MEMORY, -1, "%s: out of memory", row->name);
-    memcpy(list, characters, (size_t)value->count * sizeof *list);
-    value->list = list;
-    return MUSTER_OK;
-}
-
-static muster_status attribute_read(mst_draft *draft, const mst_attribute_row *row, const muster_attribute *given, mst_graph_value *value) {
-    if (given->reserved)
-        return mst_draft_refuse(draft, MUSTER_INVALID_ARGUMENT, -1, "%s: expected reserved = 0, received %d", row->name,
-                                (int)given->reserved);
-    switch (row->kind) {
-    case MST_VALUE_NUMBER:
-        value->number = given->number;
-        return MUSTER_OK;
-    case MST_VALUE_INTEGER:
-        value->integer = given->integer;
-        return MUSTER_OK;
-    case MST_VALUE_DTYPE:
-        value->integer = given->integer;
-        if (given->integer > MUSTER_DTYPE_NONE && given->integer < MST_DTYPE_COUNT) return MUSTER_OK;
-        return mst_draft_refuse(draft, MUSTER_INVALID_ARGUMENT, -1, "%s: expected a dtype, received %lld", row->name,
-                                (long long)given->integer);
-    case MST_VALUE_TEXT:
-        return attribute_text(draft, row, given->text, value);
-    default:
-        return attribute_list(draft, row, given, value);
-    }
-}
-
-static const muster_attribute *attribute_find(const muster_attribute *attributes, const char *name) {
-    for (; attributes && attributes->name; attributes++)
-        if (strcmp(attributes->name, name) == 0) return attributes;
-    return NULL;
-}
-
-static bool operator_has(const mst_operator *op, const char *name) {
-    for (int32_t a = 0; op->attributes[a].name; a++)
-        if (strcmp(op->attributes[a].name, name) == 0) return true;
-    return false;
-}
-
-const char *mst_operator_attribute_names(const mst_operator *op, char text[MST_NODE_TEXT]) {
-    size_t length = 0;
-    snprintf(text, MST_NODE_TEXT, "none");
-    for (int32_t a = 0; op->attributes[a].name && length < MST_NODE_TEXT; a++)
-        length += (size_t)snprintf(text + length, MST_NODE_TEXT - length, "%s%s", a ? ", " : "", op->attributes[a].name);
-    if (length >= MST_NODE_TEXT) memcpy(text + MST_NODE_TEXT - 4, "...", 4);
-    return text;
-}
-
-static muster_status attribute_unknown(mst_draft *draft, const char *name) {
-    char known[MST_NODE_TEXT];
-    (void)mst_operator_attribute_names(draft->op, known);
-    return mst_draft_refuse(draft, MUSTER_INVALID_ARGUMENT, -1, "attributes: expected %s, received \"%.60s\"", known, name);
-}
-
-static muster_status attributes_read(mst_draft *draft, const muster_attribute *given) {
-    for (const muster_attribute *at = given; at && at->name; at++) {
-        if (!operator_has(draft->op, at->name)) return attribute_unknown(draft, at->name);
-        if (attribute_find(given, at->name) != at)
-            return mst_draft_refuse(draft, MUSTER_INVALID_ARGUMENT, -1, "%s: expected it once, received it twice", at->name);
-    }
-    for (int32_t a = 0; draft->op->attributes[a].name; a++) {
-        const mst_attribute_row *row = &draft->op->attributes[a];
-        const muster_attribute *found = attribute_find(given, row->name);
-        if (!found && row->required)
-            return mst_draft_refuse(draft, MUSTER_INVALID_ARGUMENT, -1, "%s: expected a value, received none", row->name);
-        draft->values[a] = (mst_graph_value){0};
-        if (found)
-            MUSTER_TRY(attribute_read(draft, row, found, &draft->values[a]));
-        else if (row->kind == MST_VALUE_NUMBER)
-            draft->values[a].number = row->number;
-        else
-            draft->values[a].integer = (int64_t)row->number;
-    }
-    return MUSTER_OK;
-}
 
 /* ---- one operation ---- */
 
@@ -184,6 +61,7 @@ muster_expr *mst_apply_operator(mst_graph *graph, const mst_operator *op, muster
     }
     if (count) memcpy(copy, inputs, (size_t)count * sizeof *copy);
     draft.inputs = copy;
+    mst_numbers_where_type(&draft);
     for (int32_t a = 0; a < mst_operator_attribute_count(draft.op); a++) {
         if (values)
             filled[a] = values[a];
@@ -216,7 +94,7 @@ static muster_expr *apply_public(mst_draft *draft, muster_expr *const *inputs, c
     mst_graph *graph = draft->graph;
     for (int32_t i = 0; i < draft->count; i++)
         if (!inputs[i] || inputs[i]->graph != graph) return refuse_input(draft, inputs, i);
-    if (check_count(draft) != MUSTER_OK || attributes_read(draft, attributes) != MUSTER_OK) return graph->error;
+    if (check_count(draft) != MUSTER_OK || mst_attributes_read(draft, attributes) != MUSTER_OK) return graph->error;
     return mst_apply_operator(graph, draft->op, inputs, draft->count, draft->values);
 }
 
@@ -257,11 +135,11 @@ muster_status muster_expr_apply(muster_graph *handle, const char *operation, mus
     if (op) {
         made = mst_apply_checked(graph, op, inputs, count, attributes);
     } else {
-        char place[MST_NODE_TEXT];
+        char place[MST_NODE_TEXT], suggestion[MST_SUGGESTION];
         (void)mst_origin_text(&graph->origin, place);
         (void)mst_graph_fail(graph, MUSTER_INVALID_ARGUMENT,
-                             "%s%s%s: operation: expected one of docs/expressions.md or an operator of the runtime, received \"%.60s\"",
-                             place, *place ? ": " : "", where_apply, operation);
+                             "%s%s%s: operation: expected one of docs/expressions.md or an operator of the runtime, received \"%.60s\"%s",
+                             place, *place ? ": " : "", where_apply, operation, mst_operator_suggest(operation, suggestion));
     }
     graph->origin = (mst_origin){0};
     if (result) *result = made;
@@ -276,6 +154,7 @@ muster_expr *mst_number(mst_graph *graph, muster_dtype dtype, double value) { re
 
 muster_expr *mst_full(mst_graph *graph, const mst_type *type, double value) {
     int64_t dims[MUSTER_MAX_DIMS];
+    if (type->dtype == MUSTER_DTYPE_NONE) return graph->error; /* the type is that of an error, which stays the latest one */
     for (int32_t d = 0; d < type->ndim; d++) dims[d] = type->dims[d];
     return mst_apply(graph, MST_OPERATOR_full, NULL, 0,
                      (mst_graph_value[]){{.list = dims, .count = type->ndim}, {.number = value}, {.integer = type->dtype}});
@@ -302,7 +181,8 @@ muster_expr *mst_sum_to(muster_expr *node, const mst_type *type) {
     for (int32_t d = 0; d < node->type.ndim; d++)
         if (d < missing || node->type.dims[d] != type->dims[d - missing]) axes[count++] = d;
     if (count) {
-        node = mst_apply(node->graph, MST_OPERATOR_sum, &node, 1, (mst_graph_value[]){{.list = axes, .count = count}, {.integer = 0}});
+        node = mst_apply(node->graph, MST_OPERATOR_sum, &node, 1,
+                         (mst_graph_value[]){{.list = axes, .count = count}, {.integer = 0}, MST_NO_VALUE});
         if (mst_node_is_error(node)) return node;
     }
     return mst_same_dims(&node->type, type) ? node : mst_reshape_to(node, type->ndim, type->dims);

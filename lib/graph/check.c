@@ -1,10 +1,9 @@
-/* muster_gradient_check: a gradient against central differences. */
+/* muster_gradient_check: its arguments, the whole loss, and its message. */
 #include "check_private.h"
 #include "nodes/nodes_impl.h"
 #include "options_impl.h"
 #include "program_private.h"
 
-#include <float.h>
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -12,142 +11,6 @@
 static const char where[] = "muster_gradient_check";
 
 void muster_gradient_check_options_init_sized(muster_gradient_check_options *options, size_t size) { mst_options_init(options, size); }
-
-/* ---- differences ---- */
-
-/* A compiled loss with its gradients, and memory for a call. */
-typedef struct comparison {
-    mst_check *check;
-    muster_function *function;
-    const mst_check_leaf *leaves;
-    int32_t count;
-    muster_tensor *in, *out; /* out[0] is the loss, out[1 + i] the gradient of leaf i, if it is checked */
-    int32_t out_count;
-    double loss, at_point;
-} comparison;
-
-static muster_status loss_at(comparison *c, double *loss) {
-    muster_tensor *none = c->out + c->out_count; /* the gradients are not wanted */
-    MUSTER_TRY(muster_function_call_single(c->function, c->in, c->count, none, c->out_count, NULL));
-    *loss = c->loss;
-    return MUSTER_OK;
-}
-
-/* The error is of the order of h^4. */
-static muster_status difference_by(comparison *c, double *x, double h, double *difference) {
-    static const double steps[4] = {-2, -1, 1, 2};
-    const double value = *x;
-    double sides[4];
-    muster_status status = MUSTER_OK;
-    for (int32_t s = 0; status == MUSTER_OK && s < 4; s++) {
-        *x = value + steps[s] * h;
-        status = loss_at(c, &sides[s]);
-    }
-    *x = value;
-    if (status == MUSTER_OK) *difference = (sides[0] - 8 * sides[1] + 8 * sides[2] - sides[3]) / (12 * h);
-    return status;
-}
-
-/* A difference cannot be closer than the rounding of the losses allows. */
-static double error_of(const comparison *c, double h, double gradient, double difference) {
-    const muster_gradient_check_options *o = &c->check->options;
-    const double distance = fabs(gradient - difference), rounding = 16 * DBL_EPSILON * fabs(c->at_point) / h;
-    const double allowed = o->absolute + o->relative * fmax(fabs(gradient), fabs(difference)) + rounding;
-    if (distance == 0) return 0;
-    return isfinite(distance) ? distance / allowed : INFINITY;
-}
-
-static muster_status compare_element(comparison *c, int32_t leaf, int64_t element, double gradient, mst_check_worst *worst) {
-    double *x = (double *)c->leaves[leaf].value.data + element, difference = 0, best = 0, error = INFINITY;
-    double h = c->check->options.step * fmax(1, fabs(*x));
-    for (int32_t attempt = 0; attempt < 3 && !(error <= 1); attempt++, h /= 8) {
-        MUSTER_TRY(difference_by(c, x, h, &difference));
-        const double with_h = error_of(c, h, gradient, difference);
-        if (attempt && !(with_h < error)) continue;
-        error = with_h;
-        best = difference;
-    }
-    worst->compared++;
-    worst->wrong += !(error <= 1);
-    if (worst->leaf < 0 || error > worst->error) {
-        worst->leaf = leaf;
-        worst->element = element;
-        worst->gradient = gradient;
-        worst->difference = best;
-        worst->error = error;
-    }
-    return MUSTER_OK;
-}
-
-/* One element of each of `most` equal parts. */
-static muster_status compare_leaf(comparison *c, int32_t leaf, const double *gradient, mst_check_worst *worst) {
-    const int64_t count = muster_tensor_count(c->leaves[leaf].value);
-    const int64_t parts = count < c->check->options.elements ? count : c->check->options.elements;
-    for (int64_t k = 0; k < parts; k++) {
-        const double part = (double)count / (double)parts, within = parts < count ? mst_check_draw(c->check) : 0;
-        int64_t element = parts < count ? (int64_t)(((double)k + within) * part) : k;
-        if (element >= count) element = count - 1;
-        MUSTER_TRY(compare_element(c, leaf, element, gradient[element], worst));
-    }
-    return MUSTER_OK;
-}
-
-static muster_status compare_all(comparison *c, mst_check_worst *worst) {
-    for (int32_t i = 0; i < c->count; i++) c->in[i] = c->leaves[i].value;
-    c->out[0] = c->out[c->out_count] = muster_f64(&c->loss);
-    for (int32_t i = 0, at = 1; i < c->count; i++) {
-        if (!c->leaves[i].checked) continue;
-        c->out[at] = c->leaves[i].value;
-        c->out[at].data = mst_alloc((size_t)muster_tensor_count(c->out[at]) * sizeof(double));
-        if (!c->out[at++].data) return mst_out_of_memory(where, muster_tensor_bytes(c->out[at]));
-    }
-    MUSTER_TRY(muster_function_call_single(c->function, c->in, c->count, c->out, c->out_count, NULL));
-    if (!isfinite(c->loss))
-        return mst_error(MUSTER_INVALID_ARGUMENT, "%s: loss: expected a finite value at the point, received %g", where, c->loss);
-    c->at_point = c->loss;
-    for (int32_t i = 0, at = 1; i < c->count; i++)
-        if (c->leaves[i].checked) MUSTER_TRY(compare_leaf(c, i, c->out[at++].data, worst));
-    return MUSTER_OK;
-}
-
-/* The outputs of the copy: the loss, then the gradients of the checked leaves. */
-static muster_status outputs_add(const mst_check_copy *copy, muster_expr *loss, const mst_check_leaf *leaves, int32_t count,
-                                 muster_expr **wanted, int32_t *out_count) {
-    const mst_graph *graph = copy->graph->graph;
-    muster_expr **gradients = wanted + count;
-    int32_t found = 0;
-    for (int32_t i = 0; i < count; i++)
-        if (leaves[i].checked) wanted[found++] = graph->inputs.items[i].node;
-    MUSTER_TRY(muster_gradient(loss, wanted, found, gradients));
-    MUSTER_TRY(muster_graph_output(copy->graph, "loss", loss, MUSTER_MASTER));
-    for (int32_t i = 0; i < found; i++) {
-        char name[24];
-        snprintf(name, sizeof name, "%d", (int)i);
-        MUSTER_TRY(muster_graph_output(copy->graph, name, gradients[i], MUSTER_MASTER));
-    }
-    *out_count = 1 + found;
-    return MUSTER_OK;
-}
-
-muster_status mst_check_compare(mst_check *check, const mst_check_copy *copy, muster_expr *loss, const mst_check_leaf *leaves,
-                                int32_t count, mst_check_worst *worst) {
-    comparison c = {.check = check, .leaves = leaves, .count = count};
-    *worst = (mst_check_worst){.leaf = -1};
-    muster_expr **nodes = mst_alloc(2 * (size_t)(count + 1) * sizeof *nodes);
-    c.in = mst_alloc(3 * (size_t)(count + 1) * sizeof *c.in); /* and out, and out without gradients */
-    muster_status status = nodes && c.in ? MUSTER_OK : mst_out_of_memory(where, count);
-    if (status == MUSTER_OK) status = outputs_add(copy, loss, leaves, count, nodes, &c.out_count);
-    if (status == MUSTER_OK) status = mst_check_compile(copy, &c.function);
-    if (status == MUSTER_OK) {
-        c.out = c.in + count;
-        status = compare_all(&c, worst);
-        for (int32_t o = 1; o < c.out_count; o++) mst_free(c.out[o].data);
-    }
-    (void)muster_function_destroy(c.function);
-    mst_free(c.in);
-    mst_free(nodes);
-    return status;
-}
 
 /* ---- the whole loss ---- */
 
@@ -195,7 +58,8 @@ static muster_status check_whole(mst_check *check, muster_expr *const *expressio
     mst_check_copy copy = {0};
     MUSTER_TRY(mst_check_point(check, expressions, count));
     muster_status status = copy_loss(check, &copy);
-    if (status == MUSTER_OK) status = mst_check_compare(check, &copy, copy.map[check->loss->id], check->leaves, check->leaf_count, worst);
+    if (status == MUSTER_OK)
+        status = mst_check_compare(check, &copy, copy.map[check->loss->id], check->leaves, check->leaf_count, MST_CHECK_WHOLE, worst);
     mst_check_copy_end(&copy);
     if (status == MUSTER_OK && worst->wrong) return wrong_gradient(check, worst);
     return status;

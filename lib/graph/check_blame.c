@@ -2,6 +2,7 @@
  * operands have at the point. */
 #include "check_private.h"
 
+#include <math.h>
 #include <stdio.h>
 
 static const char where[] = "muster_gradient_check";
@@ -40,6 +41,17 @@ static muster_status values_call(const blaming *b, const mst_check_copy *copy, c
     return status;
 }
 
+/* The value of the node becomes output *count of the copy, unless it is one already. */
+static muster_status value_add(blaming *b, mst_check_copy *copy, const muster_expr *node, muster_tensor *out, int32_t *count) {
+    char name[24];
+    if (is_constant(node) || b->values[node->id].dtype != MUSTER_DTYPE_NONE) return MUSTER_OK;
+    MUSTER_TRY(mst_check_tensor(b->check, &node->type, &b->values[node->id]));
+    snprintf(name, sizeof name, "%d", (int)node->id);
+    MUSTER_TRY(muster_graph_output(copy->graph, name, copy->map[node->id], MUSTER_MASTER));
+    out[(*count)++] = b->values[node->id];
+    return MUSTER_OK;
+}
+
 static muster_status values_find(blaming *b, mst_check_copy *copy, muster_tensor *out) {
     const mst_check *check = b->check;
     int32_t count = 0;
@@ -49,61 +61,94 @@ static muster_status values_find(blaming *b, mst_check_copy *copy, muster_tensor
         if (check->used[id] && !copy->map[id]) MUSTER_TRY(mst_check_copy_node(check, copy, check->graph->nodes[id]));
     for (int32_t id = 0; id <= check->loss->id; id++) {
         const muster_expr *node = check->graph->nodes[id];
-        for (int32_t i = 0; check->used[id] && has_gradient(node) && i < node->input_count; i++) {
-            const muster_expr *operand = node->inputs[i];
-            char name[24];
-            if (is_constant(operand) || b->values[operand->id].dtype != MUSTER_DTYPE_NONE) continue;
-            MUSTER_TRY(mst_check_tensor(check, &operand->type, &b->values[operand->id]));
-            snprintf(name, sizeof name, "%d", (int)operand->id);
-            MUSTER_TRY(muster_graph_output(copy->graph, name, copy->map[operand->id], MUSTER_MASTER));
-            out[count++] = b->values[operand->id];
-        }
+        if (!check->used[id] || !has_gradient(node)) continue;
+        for (int32_t i = 0; i < node->input_count; i++) MUSTER_TRY(value_add(b, copy, node->inputs[i], out, &count));
+        MUSTER_TRY(value_add(b, copy, node, out, &count));
     }
     return values_call(b, copy, out, count);
 }
 
 /* ---- one operation ---- */
 
-/* sum(node * weights) of the operands' values; the weights are the last leaf. */
-static muster_status node_loss(const blaming *b, const muster_expr *node, mst_check_copy *copy, mst_check_leaf *leaves, int32_t *count,
-                               muster_expr **loss) {
-    mst_check *check = b->check;
-    for (int32_t i = 0; i < node->input_count; i++) {
-        const muster_expr *operand = node->inputs[i];
-        if (copy->map[operand->id]) continue;
+/* An operation by itself: its copy, and the leaves of that. */
+typedef struct alone {
+    const muster_expr *node;
+    mst_check_copy copy;
+    mst_check_leaf *leaves; /* the operands, the weights, and if not all results are finite, which are */
+    int32_t count, operands;
+    mst_check_scope scope;
+} alone;
+
+static muster_status operands_copy(const blaming *b, alone *a) {
+    for (int32_t i = 0; i < a->node->input_count; i++) {
+        const muster_expr *operand = a->node->inputs[i];
+        if (a->copy.map[operand->id]) continue;
         if (is_constant(operand)) {
-            MUSTER_TRY(mst_check_copy_node(check, copy, operand));
+            MUSTER_TRY(mst_check_copy_node(b->check, &a->copy, operand));
             continue;
         }
-        MUSTER_TRY(mst_check_copy_leaf(check, copy, operand));
-        leaves[(*count)++] =
+        MUSTER_TRY(mst_check_copy_leaf(b->check, &a->copy, operand));
+        a->leaves[a->count++] =
             (mst_check_leaf){.from = operand, .value = b->values[operand->id], .checked = mst_dtype_is_float(operand->type.dtype)};
     }
-    MUSTER_TRY(mst_check_copy_node(check, copy, node));
-    muster_expr *made = copy->map[node->id];
-    MUSTER_TRY(mst_check_copy_leaf(check, copy, node)); /* the weights: an input in the shape of the node */
-    mst_check_leaf *weights = &leaves[(*count)++];
-    *weights = (mst_check_leaf){.from = node};
-    MUSTER_TRY(mst_check_tensor(check, &node->type, &weights->value));
-    for (int64_t e = 0; e < muster_tensor_count(weights->value); e++) ((double *)weights->value.data)[e] = 0.5 + mst_check_draw(check);
-    made = MST_APPLY(copy->graph->graph, multiply, made, copy->map[node->id]);
-    *loss = mst_node_is_error(made) ? made : MST_APPLY(copy->graph->graph, sum, made);
-    return copy->graph->graph->status;
+    a->operands = a->count;
+    return mst_check_copy_node(b->check, &a->copy, a->node);
+}
+
+/* An input with the shape of the results, and memory for its value. */
+static muster_status input_add(const blaming *b, alone *a, muster_dtype dtype, muster_expr **made) {
+    mst_type type = a->node->type;
+    type.dtype = dtype;
+    const muster_expr like = {.graph = a->node->graph, .op = a->node->op, .type = type, .name = a->node->name, .id = a->node->id};
+    MUSTER_TRY(mst_check_tensor(b->check, &type, &a->leaves[a->count].value));
+    a->leaves[a->count++].from = a->node;
+    MUSTER_TRY(mst_check_copy_leaf(b->check, &a->copy, &like));
+    *made = a->copy.map[a->node->id];
+    return MUSTER_OK;
+}
+
+/* where(finite, node, 0), if some results are not finite. */
+static muster_status finite_only(const blaming *b, alone *a, muster_expr **made) {
+    mst_graph *graph = a->copy.graph->graph;
+    const double *results = b->values[a->node->id].data;
+    const int64_t count = muster_tensor_count(b->values[a->node->id]);
+    muster_expr *finite;
+    for (int64_t e = 0; e < count; e++)
+        if (!isfinite(results[e])) a->scope = MST_CHECK_FINITE_RESULTS;
+    if (a->scope == MST_CHECK_RESULTS) return MUSTER_OK;
+    MUSTER_TRY(input_add(b, a, MUSTER_BOOL, &finite));
+    for (int64_t e = 0; e < count; e++) ((uint8_t *)a->leaves[a->count - 1].value.data)[e] = isfinite(results[e]) != 0;
+    muster_expr *zero = mst_number(graph, MUSTER_F64, 0);
+    if (!mst_node_is_error(zero)) *made = MST_APPLY(graph, where, finite, *made, zero);
+    return graph->status;
+}
+
+/* sum(node * weights), of the results that are finite. */
+static muster_status alone_loss(const blaming *b, alone *a, muster_expr **loss) {
+    MUSTER_TRY(operands_copy(b, a));
+    mst_graph *graph = a->copy.graph->graph;
+    muster_expr *made = a->copy.map[a->node->id], *weights;
+    MUSTER_TRY(input_add(b, a, a->node->type.dtype, &weights));
+    const mst_check_leaf *drawn = &a->leaves[a->count - 1];
+    for (int64_t e = 0; e < muster_tensor_count(drawn->value); e++) ((double *)drawn->value.data)[e] = 0.5 + mst_check_draw(b->check);
+    MUSTER_TRY(finite_only(b, a, &made));
+    made = MST_APPLY(graph, multiply, made, weights);
+    *loss = mst_node_is_error(made) ? made : MST_APPLY(graph, sum, made);
+    return graph->status;
 }
 
 static muster_status node_check(const blaming *b, const muster_expr *node, bool *wrong) {
-    mst_check_copy copy;
+    alone a = {.node = node, .scope = MST_CHECK_RESULTS};
     mst_check_worst worst = {.leaf = -1};
     muster_expr *loss;
-    int32_t count = 0;
-    mst_check_leaf *leaves = mst_alloc((size_t)(node->input_count + 1) * sizeof *leaves);
-    if (!leaves) return mst_out_of_memory(where, node->input_count);
-    muster_status status = mst_check_copy_begin(b->check, &copy);
-    if (status == MUSTER_OK) status = node_loss(b, node, &copy, leaves, &count, &loss);
-    if (status == MUSTER_OK) status = mst_check_compare(b->check, &copy, loss, leaves, count, &worst);
-    if (count) mst_free(leaves[count - 1].from == node ? leaves[count - 1].value.data : NULL);
-    mst_free(leaves);
-    mst_check_copy_end(&copy);
+    a.leaves = mst_alloc((size_t)(node->input_count + 2) * sizeof *a.leaves);
+    if (!a.leaves) return mst_out_of_memory(where, node->input_count);
+    muster_status status = mst_check_copy_begin(b->check, &a.copy);
+    if (status == MUSTER_OK) status = alone_loss(b, &a, &loss);
+    if (status == MUSTER_OK) status = mst_check_compare(b->check, &a.copy, loss, a.leaves, a.count, a.scope, &worst);
+    for (int32_t i = a.operands; i < a.count; i++) mst_free(a.leaves[i].value.data);
+    mst_free(a.leaves);
+    mst_check_copy_end(&a.copy);
     *wrong = status == MUSTER_OK && worst.wrong;
     return status;
 }

@@ -144,7 +144,7 @@ static muster_status reader_add(const mst_check *check, const mst_check_copy *re
     snprintf(name, sizeof name, "%d", (int)(leaf - check->leaves));
     muster_expr *node = mst_node_is(from, MST_OPERATOR_parameter)
                             ? muster_graph_parameter(reader->graph, check->graph->variables.items[from->at].variable)
-                            : muster_graph_input(reader->graph, name, given->dtype, given->ndim, given->shape, MUSTER_BROADCAST);
+                            : (muster_graph_input)(reader->graph, name, given->dtype, given->ndim, given->shape, MUSTER_BROADCAST);
     if (graph->status != MUSTER_OK) return graph->status;
     node = mst_apply(reader->graph->graph, MST_OPERATOR_cast, &node, 1, (mst_graph_value[]){{.integer = leaf->value.dtype}});
     return mst_node_is_error(node) ? graph->status : muster_graph_output(reader->graph, name, node, MUSTER_MASTER);

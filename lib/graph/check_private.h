@@ -52,10 +52,15 @@ void mst_check_copy_end(mst_check_copy *copy);
 /* The function of the copy, whose outputs are set. */
 muster_status mst_check_compile(const mst_check_copy *copy, muster_function **function);
 
-/* check.c. Compares the gradients of the loss, a node of the copy, with respect to the leaves,
- * which are the inputs of the copy in their order. */
+/* check_compare.c. What the loss is: that of the program; a sum over the results of one operation,
+ * whose operands have the values of the point; such a sum over those results that are finite. */
+typedef enum mst_check_scope { MST_CHECK_WHOLE, MST_CHECK_RESULTS, MST_CHECK_FINITE_RESULTS } mst_check_scope;
+/* Compares the gradients of the loss, a node of the copy, with respect to the leaves, which are the
+ * inputs of the copy in their order. Elements that are infinite or NaN are left out. If a leaf has
+ * no other, or the loss is not finite, the loss of the program is refused, and of an operation
+ * nothing is compared. */
 muster_status mst_check_compare(mst_check *check, const mst_check_copy *copy, muster_expr *loss, const mst_check_leaf *leaves,
-                                int32_t count, mst_check_worst *worst);
+                                int32_t count, mst_check_scope scope, mst_check_worst *worst);
 
 /* check_blame.c. The first node whose own gradient is wrong at the point; NULL: none. */
 muster_status mst_check_blame(mst_check *check, const muster_expr **node);

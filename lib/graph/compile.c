@@ -49,13 +49,14 @@ static muster_status describe(mst_graph_program *program, const muster_graph_opt
     if (!ports) return mst_out_of_memory(where, (int64_t)count * (int64_t)sizeof *ports);
     for (int32_t i = 0; i < graph->inputs.count; i++) {
         const mst_graph_port *port = &graph->inputs.items[i];
-        *at++ = (muster_port){MUSTER_PORT_INPUT, port->mode, port->name, port->node->type.dtype, port->node->type.ndim, NULL};
+        *at++ =
+            (muster_port){MUSTER_PORT_INPUT, port->mode | MUSTER_STRIDED, port->name, port->node->type.dtype, port->node->type.ndim, NULL};
     }
     for (int32_t i = 0; i < graph->outputs.count; i++) {
         const mst_graph_port *port = &graph->outputs.items[i];
         const int32_t mode = output_mode(graph, port, options->meaning);
         program->all_rows |= options->meaning == MUSTER_ONE_DEVICE && mode != MUSTER_GATHER;
-        *at++ = (muster_port){MUSTER_PORT_OUTPUT, mode, port->name, port->node->type.dtype, port->node->type.ndim, NULL};
+        *at++ = (muster_port){MUSTER_PORT_OUTPUT, mode | MUSTER_STRIDED, port->name, port->node->type.dtype, port->node->type.ndim, NULL};
     }
     for (int32_t i = 0; i < graph->variables.count; i++)
         *at++ = (muster_port){.kind = MUSTER_PORT_VARIABLE,
@@ -68,6 +69,11 @@ static muster_status describe(mst_graph_program *program, const muster_graph_opt
         *at++ = (muster_port){.kind = MUSTER_PORT_UPDATE, .mode = update_mode(port, options->meaning), .variable = port->variable};
     }
     const muster_status status = muster_function_describe(function, ports, (int32_t)(at - ports));
+    for (int32_t i = 0; i < graph->outputs.count && !status; i++) {
+        const mst_graph_port *port = &graph->outputs.items[i];
+        const bool gathers = output_mode(graph, port, options->meaning) == MUSTER_GATHER;
+        if (gathers && mst_dim_is_rows(graph, port->node->type.dims[0])) mst_function_set_output_rows(function, i);
+    }
     mst_free(ports);
     return status;
 }
@@ -266,9 +272,10 @@ static muster_status function_make(mst_graph_program **owned, const muster_graph
     mst_graph *graph = program->graph;
     MUSTER_TRY(muster_function_create_owned(graph->runtime, graph->name, &body, 1, program, mst_graph_program_destroy, made));
     MUSTER_TRY(describe(program, options, *made));
+    mst_function_set_dtype_hint(*made, MST_DTYPE_HINT);
     if (program->placed) MUSTER_TRY(muster_function_set_runs_without_rows(*made, 1));
     if (options->meaning == MUSTER_ONE_DEVICE) MUSTER_TRY(mst_function_count_without_rows(*made));
-    return program->distributed ? muster_function_set_shards_together(*made, 1) : MUSTER_OK;
+    return muster_function_set_shards_together(*made, program->distributed);
 }
 
 static muster_status compile_undo(mst_graph_program *program, muster_function *made, muster_status status) {

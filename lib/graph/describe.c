@@ -23,6 +23,10 @@ const char *mst_node_text(const muster_expr *node, const char *operand, char tex
     return text;
 }
 
+void mst_place_text(const char *place, const char *function, char text[MST_PLACE_TEXT]) {
+    snprintf(text, MST_PLACE_TEXT, "%.150s%s%.40s", place ? place : "", place ? ": " : "", function);
+}
+
 const char *mst_origin_text(const mst_origin *origin, char text[MST_NODE_TEXT]) {
     text[0] = 0;
     if (!origin->forward) {

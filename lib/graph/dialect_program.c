@@ -172,10 +172,8 @@ static muster_status program_open(mst_fused_program *program, const char *name) 
         program_unload(&program->object);
         (void)mst_error_restore(status, message);
     } else {
-        program->object.kind = "fused groups"; /* without a name: not by mst_runtime_add */
+        mst_runtime_add_nameless(runtime, &program->object, "fused groups");
         program->object.destroy = program_unload;
-        program->object.next = runtime->objects;
-        runtime->objects = &program->object;
         mst_string_free(&program->printed.text);
     }
     mst_pool_leave(runtime->pool);
@@ -206,7 +204,7 @@ void mst_fused_close(mst_fused_program *program) {
     if (!program) return;
     if (!program->closed) {
         mst_pool *pool = program->object.runtime->pool;
-        if (mst_pool_enter(pool, "muster_function_destroy", 0) != MUSTER_OK) return; /* a child after fork */
+        if (mst_pool_enter_to_end(pool, "muster_function_destroy") != MUSTER_OK) return; /* a child after fork */
         mst_runtime_remove(&program->object);
         program_unload(&program->object);
         mst_pool_leave(pool);

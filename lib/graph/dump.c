@@ -1,12 +1,15 @@
 /* Dumps of graphs and of compiled functions, as text and for Graphviz. */
 #include "clock_impl.h"
 #include "dump_private.h"
+#include "locale_impl.h"
 #include "micro/micro_private.h"
 #include "owner_impl.h"
 #include "variable_impl.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <string.h>
+#include <unistd.h>
 
 /* ---- the whole ---- */
 
@@ -178,6 +181,19 @@ static void find_steps(mst_dump *d) {
         }
 }
 
+/* Opened by its path, a file to which standard output is redirected would lose what the program has
+ * written there before, and be written from its beginning. */
+static FILE *open_file(const char *path) {
+    const bool output = strcmp(path, "/dev/stdout") == 0;
+    if (!output && strcmp(path, "/dev/stderr") != 0) return fopen(path, "we");
+    fflush(output ? stdout : stderr);
+    const int descriptor = fcntl(output ? STDOUT_FILENO : STDERR_FILENO, F_DUPFD_CLOEXEC, 0);
+    if (descriptor < 0) return NULL;
+    FILE *file = fdopen(descriptor, "w");
+    if (!file) close(descriptor);
+    return file;
+}
+
 static muster_status dump_write(mst_dump *d, const char *where, const char *path) {
     const size_t nodes = (size_t)d->graph->node_count + 1;
     d->used = mst_alloc(nodes);
@@ -188,7 +204,7 @@ static muster_status dump_write(mst_dump *d, const char *where, const char *path
     muster_status status = d->used && d->again && d->bases && d->offsets && (d->steps || !d->instance)
                                ? MUSTER_OK
                                : mst_out_of_memory(where, (int64_t)(nodes * sizeof *d->offsets));
-    if (status == MUSTER_OK && !(d->file = fopen(path, "we")))
+    if (status == MUSTER_OK && !(d->file = open_file(path)))
         status =
             mst_error(MUSTER_SYSTEM, "%s: path: expected a file that can be written, received '%.300s': %s", where, path, strerror(errno));
     if (status == MUSTER_OK) {
@@ -213,6 +229,14 @@ static muster_status check_arguments(const char *where, const char *path, muster
     return mst_error(MUSTER_INVALID_ARGUMENT, "%s: format: expected MUSTER_DUMP_TEXT or MUSTER_DUMP_DOT, received %d", where, (int)format);
 }
 
+/* Numbers have points in every locale. */
+static muster_status dump_in_c(mst_dump *d, const char *where, const char *path) {
+    const locale_t before = mst_locale_begin();
+    const muster_status status = dump_write(d, where, path);
+    mst_locale_end(before);
+    return status;
+}
+
 muster_status muster_graph_dump(muster_graph *handle, const char *path, muster_dump_format format) {
     static const char where[] = "muster_graph_dump";
     if (!handle) return mst_error_null(where, "graph", "a graph");
@@ -221,7 +245,7 @@ muster_status muster_graph_dump(muster_graph *handle, const char *path, muster_d
     const mst_graph *graph = handle->graph;
     if (graph->status != MUSTER_OK) return mst_error_restore(graph->status, graph->message);
     mst_dump d = {.graph = graph, .dot = format == MUSTER_DUMP_DOT};
-    return dump_write(&d, where, path);
+    return dump_in_c(&d, where, path);
 }
 
 muster_status muster_graph_dump_function(muster_function *function, const char *path, muster_dump_format format) {
@@ -232,7 +256,7 @@ muster_status muster_graph_dump_function(muster_function *function, const char *
     MUSTER_TRY(mst_function_enter(function, mst_graph_program_body, where, "one that muster_graph_compile gave", &user));
     const mst_graph_program *program = user;
     mst_dump d = {.graph = program->graph, .program = program, .instance = program->ranks[0].last, .dot = format == MUSTER_DUMP_DOT};
-    const muster_status status = dump_write(&d, where, path);
+    const muster_status status = dump_in_c(&d, where, path);
     mst_function_leave(function);
     return status;
 }

@@ -63,6 +63,7 @@ static void put_attributes(const mst_dump *d, const muster_expr *node) {
         if ((list || row->kind == MST_VALUE_TEXT) && !value->count) continue;
         if (!row->required && number && value->number == row->number) continue;
         if (!row->required && row->kind == MST_VALUE_INTEGER && value->integer == (int64_t)row->number) continue;
+        if (!row->required && row->kind == MST_VALUE_DTYPE && value->integer == MUSTER_DTYPE_NONE) continue;
         fprintf(d->file, "%s%s=", a || node->input_count ? ", " : "", row->name);
         if (number)
             fprintf(d->file, "%.9g", value->number);

@@ -4,7 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
-muster_dtype muster_expr_dtype(const muster_expr *expression) { return expression ? expression->type.dtype : MUSTER_DTYPE_NONE; }
+muster_dtype muster_expr_dtype(const muster_expr *expression) { return expression ? mst_output_dtype(expression) : MUSTER_DTYPE_NONE; }
 
 muster_graph *muster_expr_graph(const muster_expr *expression) { return expression ? expression->graph->handle : NULL; }
 

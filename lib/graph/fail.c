@@ -1,5 +1,6 @@
 /* Errors of a graph: the first one stays. */
 #include "graph_private.h"
+#include "locale_impl.h"
 #include "runtime_impl.h"
 
 #include <stdio.h>
@@ -17,7 +18,7 @@ muster_status mst_graph_fail(mst_graph *graph, muster_status status, const char 
     char text[MST_MESSAGE_SIZE];
     va_list arguments;
     va_start(arguments, format);
-    vsnprintf(text, sizeof text, format, arguments);
+    mst_vsnprintf(text, sizeof text, format, arguments);
     va_end(arguments);
     return mst_graph_keep(graph, mst_error(status, "%s", text));
 }
@@ -40,7 +41,7 @@ muster_status mst_draft_refuse(mst_draft *draft, muster_status status, int32_t o
     char text[MST_MESSAGE_SIZE], place[MST_NODE_TEXT], name[MST_NODE_TEXT];
     va_list arguments;
     va_start(arguments, format);
-    vsnprintf(text, sizeof text, format, arguments);
+    mst_vsnprintf(text, sizeof text, format, arguments);
     va_end(arguments);
     (void)mst_origin_text(&draft->graph->origin, place);
     return mst_graph_fail(draft->graph, status, "%s%smuster_expr_%s: %s%s%s", place, *place ? ": " : "", draft->op->name,
@@ -60,8 +61,8 @@ muster_status mst_graph_check_runtime(const mst_graph *graph, const char *where)
 muster_status mst_graph_check_open(mst_graph *graph, const char *where) {
     const muster_status closed = mst_graph_check_runtime(graph, where);
     if (closed) return mst_graph_keep(graph, closed);
-    if (graph->frozen) return mst_error(MUSTER_BAD_STATE, "%s: graph \"%s\" has been compiled, and takes no more", where, graph->name);
-    return MUSTER_OK;
+    if (!graph->frozen) return MUSTER_OK;
+    return mst_graph_fail(graph, MUSTER_BAD_STATE, "%s: graph \"%s\" has been compiled, and takes no more", where, graph->name);
 }
 
 muster_status mst_graph_check(const muster_graph *handle, const char *where) {

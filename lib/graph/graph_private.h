@@ -57,6 +57,9 @@ typedef struct mst_graph_value {
     int32_t count;
 } mst_graph_value;
 #define MST_NO_VALUE ((mst_graph_value){.count = 0})
+/* As the count of an attribute that is a number: its integer is what the number, an f64, lacks. Of
+ * plain numbers, and of the attributes that take them, the same holds in mst_graph_value. */
+enum { MST_ATTRIBUTE_REST = INT32_MIN + 1 };
 
 typedef struct mst_type {
     muster_dtype dtype;
@@ -216,6 +219,7 @@ int32_t mst_dim_print(const mst_graph *graph, mst_dim dim, char *text, size_t si
 
 /* ---- operators: what each operation is ---- */
 
+/* The numbers are those of muster_attribute.kind. */
 typedef enum mst_value_kind {
     MST_VALUE_NONE,
     MST_VALUE_NUMBER,
@@ -341,10 +345,24 @@ extern const mst_operator *const mst_operators[MST_OPERATORS];
 const mst_operator *mst_operator_find(const char *name);
 /* The operation of this name, or the operator of the program. NULL: none. */
 const mst_operator *mst_operator_named(mst_graph *graph, const char *name);
+/* For messages about a name that no operation has: such as ": did you mean absolute?". "" if no
+ * name is near. */
+enum { MST_SUGGESTION = 96 };
+const char *mst_operator_suggest(const char *name, char text[MST_SUGGESTION]);
 /* The name of the node's operator; of a check of indices, the operator whose indices they are. */
 const char *mst_node_asked_name(const muster_expr *node);
 int32_t mst_operator_attribute_count(const mst_operator *op);
 int32_t mst_operator_operand_count(const mst_operator *op, bool *more); /* *more: the last may repeat */
+
+/* ---- operators/numbers.c ---- */
+
+/* where(condition, 1, 0) has no dtype; here it gets one, or NumPy's: i64 of two integers, else f64.
+ * Any other node, or NULL, stays. */
+muster_expr *mst_number_where_in(muster_expr *node, muster_dtype dtype);
+/* The dtype of the node as an output of its graph. */
+muster_dtype mst_output_dtype(const muster_expr *node);
+/* Gives those among the operands of the draft the dtype of the others. */
+void mst_numbers_where_type(mst_draft *draft);
 
 /* ---- distribution/exchanges.c ---- */
 
@@ -405,6 +423,12 @@ const char *mst_node_text(const muster_expr *node, const char *operand, char tex
 const char *mst_type_text(const mst_graph *graph, const mst_type *type, char text[MST_NODE_TEXT]);
 /* Such as: digits.c:41, or: gradient of "h" (digits.c:41). "" if it is not known. */
 const char *mst_origin_text(const mst_origin *origin, char text[MST_NODE_TEXT]);
+/* "<place>: <function>", or the function alone for NULL. */
+enum { MST_PLACE_TEXT = 200 };
+void mst_place_text(const char *place, const char *function, char text[MST_PLACE_TEXT]);
+
+/* The end of a message about a value of another dtype than its output or variable. */
+#define MST_DTYPE_HINT " (muster_expr_cast converts; sums, averages and / take dtype=)"
 
 /* ---- fail.c: the first error stays ---- */
 
@@ -426,6 +450,11 @@ muster_status mst_graph_check_open(mst_graph *graph, const char *where);
 /* Is the expression one of this graph? */
 muster_status mst_expr_check(const mst_graph *graph, const muster_expr *node, const char *where, const char *what);
 void mst_graph_release(mst_graph *graph);
+
+/* ---- attributes.c ---- */
+
+/* The values of the draft's attributes, as a program gives them, or their defaults. */
+muster_status mst_attributes_read(mst_draft *draft, const muster_attribute *given);
 
 /* ---- apply.c ---- */
 

@@ -64,8 +64,8 @@ static __attribute__((cold)) muster_status inside_refuse_tensor(const muster_wor
     snprintf(what, sizeof what, "%s '%.60s' of function '%.60s'", kind, port->name, program->graph->name);
     MUSTER_TRY(mst_op_check(worker, tensor, where_run, what));
     if (tensor->dtype != type->dtype)
-        return mst_error(MUSTER_DTYPE_MISMATCH, "%s: %s: expected %s, received %s", where_run, what, muster_dtype_name(type->dtype),
-                         muster_dtype_name(tensor->dtype));
+        return mst_error(MUSTER_DTYPE_MISMATCH, "%s: %s: expected %s, received %s%s", where_run, what, muster_dtype_name(type->dtype),
+                         muster_dtype_name(tensor->dtype), *kind == 'o' ? MST_DTYPE_HINT : "");
     if (tensor->ndim != type->ndim)
         return mst_error(MUSTER_SHAPE_MISMATCH, "%s: %s: expected %d dimensions, received %d", where_run, what, (int)type->ndim,
                          (int)tensor->ndim);
@@ -143,7 +143,7 @@ static muster_status inside_variables(muster_worker *worker, const mst_graph_pro
 /* What a step says, after the function's name. */
 static muster_status inside_failed(const mst_graph_program *program, muster_status status) {
     char reason[MST_MESSAGE_SIZE];
-    if (status == MUSTER_ABORTED) return status;
+    if (status == MUSTER_ABORTED || status == MUSTER_CANCELLED) return status;
     mst_error_save(reason);
     return mst_error(status, "%s: function '%.60s': %.420s", where_run, program->graph->name, reason);
 }
@@ -153,8 +153,7 @@ static muster_status inside_run(muster_worker *worker, mst_graph_program *progra
     muster_tensor *updates = rank->updates;
     const muster_tensor *replicas = rank->replicas;
     for (int32_t u = 0; u < program->update_count; u++) {
-        updates[u] = muster_worker_scratch(worker, replicas[u].dtype, replicas[u].ndim, replicas[u].shape);
-        MUSTER_TRY(mst_op_check(worker, &updates[u], where_run, "scratch memory for a new value"));
+        MUSTER_TRY(muster_worker_scratch(worker, replicas[u].dtype, replicas[u].ndim, replicas[u].shape, &updates[u]));
     }
     MUSTER_TRY(mst_graph_program_run(worker, program, rank, rank->given, outputs));
     for (int32_t u = 0; u < program->update_count; u++) MUSTER_TRY(muster_copy(worker, updates[u], replicas[u]));

@@ -4,7 +4,7 @@
 
 /* Another worker computes the operand of a node that is placed there. */
 bool mst_value_comes_from_elsewhere(const mst_making *m, const muster_expr *node) {
-    return mst_node_is(node, MST_OPERATOR_place) && mst_place_rank(node) != m->rank;
+    return mst_node_is(node, MST_OPERATOR_place) && mst_place_rank(node) != node->graph->runtime->first + m->rank;
 }
 
 /* ---- steps ---- */
@@ -157,12 +157,22 @@ static bool lies_alike(const mst_making *m, int32_t at, const muster_tensor *tar
     return alike;
 }
 
+/* Can the value share memory with others that come before it? What may be a view can, but for a
+ * reshape that had to copy, since the layout of its operand allows no view. */
+static bool may_be_view(const mst_making *m, const muster_expr *node, int32_t at) {
+    if (!node->op->view) return false;
+    if (!mst_node_is(node, MST_OPERATOR_reshape)) return true;
+    for (int32_t k = 0; k < at; k++)
+        if (m->plan.values[k].base == MST_BASE_ARENA && m->plan.values[k].buffer == m->plan.values[at].buffer) return true;
+    return false;
+}
+
 /* The value is written where it belongs at once, or copied there by a last step. */
 static muster_status target_add(mst_making *m, const mst_graph_port *port, const muster_tensor *target, int32_t base, int32_t extra) {
     const int32_t at = m->program->position[port->node->id];
     mst_plan_value *value = &m->plan.values[at];
     if (value->base == MST_BASE_ARENA && lies_alike(m, at, target) &&
-        (!port->node->op->view || mst_program_phase(m->program, port->node) == MST_PHASE_LOOP)) {
+        (!may_be_view(m, port->node, at) || mst_program_phase(m->program, port->node) == MST_PHASE_LOOP)) {
         m->plan.buffers[value->buffer].bytes = 0;
         const int32_t buffer = value->buffer;
         for (int32_t k = 0; k < m->program->count; k++) /* and the views of it */

@@ -20,7 +20,8 @@ static bool follows_first(const muster_expr *node) {
                                         MST_OPERATOR_average_pool_gradient,
                                         MST_OPERATOR_sum_pool,
                                         MST_OPERATOR_sum_pool_gradient,
-                                        MST_OPERATOR_normalised};
+                                        MST_OPERATOR_normalised,
+                                        MST_OPERATOR_normalised_rows};
     bool follows = false;
     for (size_t i = 0; i < sizeof followers / sizeof *followers; i++) follows = follows || mst_node_is(node, followers[i]);
     return follows;

@@ -5,14 +5,13 @@
 #include "runtime_impl.h"
 #include "worker_impl.h"
 
+static const char *title_of(const void *program, int32_t at) { return mst_node_title(((const mst_graph_program *)program)->order[at]); }
+
 muster_status mst_graph_program_name_steps(mst_graph_program *program) {
     muster_runtime *runtime = program->graph->runtime;
     if (!runtime->trace_path && !runtime->nvtx) return MUSTER_OK;
-    program->titles = mst_alloc((size_t)program->count * sizeof *program->titles);
-    if (!program->titles) return mst_out_of_memory("muster_graph_compile", program->count);
-    for (int32_t at = 0; at < program->count; at++)
-        if (!(program->titles[at] = mst_runtime_keep_name(runtime, mst_node_title(program->order[at]))))
-            return mst_out_of_memory("muster_graph_compile", program->count);
+    MUSTER_TRY(mst_step_names_make(runtime, "muster_graph_compile", program->count, title_of, program, &program->step_names));
+    program->titles = program->step_names->names;
     program->observed = true;
     return MUSTER_OK;
 }

@@ -21,7 +21,9 @@ const mst_operator *mst_operator_find(const char *name) {
 
 const mst_operator *mst_operator_named(mst_graph *graph, const char *name) {
     const mst_operator *op = mst_operator_find(name);
-    return op ? op : mst_custom_named(graph, name);
+    if (!op) op = mst_custom_named(graph, name);
+    if (!op && strcmp(name, "abs") == 0) op = mst_operators[MST_OPERATOR_absolute]; /* as in NumPy and Python */
+    return op;
 }
 
 int32_t mst_operator_attribute_count(const mst_operator *op) {

@@ -63,9 +63,15 @@ static muster_status input_check(mst_graph *graph, const char *where, const char
     return MUSTER_OK;
 }
 
-muster_expr *muster_graph_input(muster_graph *handle, const char *name, muster_dtype dtype, int32_t ndim, const int64_t *shape,
-                                muster_input_mode mode) {
-    static const char where[] = "muster_graph_input";
+muster_expr *(muster_graph_input)(muster_graph *handle, const char *name, muster_dtype dtype, int32_t ndim, const int64_t *shape,
+                                  muster_input_mode mode) {
+    return muster_graph_input_at(NULL, handle, name, dtype, ndim, shape, mode);
+}
+
+muster_expr *muster_graph_input_at(const char *place, muster_graph *handle, const char *name, muster_dtype dtype, int32_t ndim,
+                                   const int64_t *shape, muster_input_mode mode) {
+    char where[MST_PLACE_TEXT];
+    mst_place_text(place, "muster_graph_input", where);
     if (mst_graph_check(handle, where) != MUSTER_OK) return NULL;
     mst_graph *graph = handle->graph;
     mst_type type = {.dtype = dtype, .ndim = ndim};
@@ -226,6 +232,7 @@ muster_status muster_graph_output(muster_graph *handle, const char *name, muster
     static const char where[] = "muster_graph_output";
     MUSTER_TRY(mst_graph_check(handle, where));
     mst_graph *graph = handle->graph;
+    value = mst_number_where_in(value, MUSTER_DTYPE_NONE);
     muster_status status = output_check(graph, where, name, value, mode);
     if (status == MUSTER_OK)
         status = port_add(graph, where, &graph->outputs, &(mst_graph_port){.name = name, .node = value, .written = value, .mode = mode});
@@ -249,7 +256,7 @@ static muster_status update_check(mst_graph *graph, const char *where, muster_va
                              "%s: variable: expected one that graph \"%s\" does not update yet, received \"%.60s\"", where, graph->name,
                              name);
     if (value->type.dtype != muster_variable_dtype(variable))
-        return mst_error(MUSTER_DTYPE_MISMATCH, "%s: value: new value of \"%.60s\": expected %s, received %s", where, name,
+        return mst_error(MUSTER_DTYPE_MISMATCH, "%s: value: new value of \"%.60s\": expected %s, received %s" MST_DTYPE_HINT, where, name,
                          muster_dtype_name(muster_variable_dtype(variable)), mst_node_text(value, NULL, text));
     if (mode != MUSTER_AUTO && mode != MUSTER_MASTER && (mode < MUSTER_SUM || mode > MUSTER_AVG))
         return mst_error(MUSTER_INVALID_ARGUMENT,
@@ -281,6 +288,7 @@ muster_status muster_graph_update(muster_graph *handle, muster_variable *variabl
     static const char where[] = "muster_graph_update";
     MUSTER_TRY(mst_graph_check(handle, where));
     mst_graph *graph = handle->graph;
+    if (variable) value = mst_number_where_in(value, muster_variable_dtype(variable));
     muster_status status = update_check(graph, where, variable, value, mode);
     if (status == MUSTER_OK) status = update_shape(graph, where, variable, value);
     if (status == MUSTER_OK)

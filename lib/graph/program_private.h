@@ -124,7 +124,8 @@ typedef struct mst_graph_program {
     int32_t *position;               /* by id; -1: not in the order */
     int32_t (*results)[MST_RESULTS]; /* by position: the positions of the other results; -1: none */
     int32_t input_count, variable_count, output_count, update_count, base_count;
-    const char **titles;  /* by position: names for traces; NULL: no trace is wanted */
+    const char **titles; /* by position: names for traces, of step_names; NULL: no trace is wanted */
+    struct mst_step_names *step_names;
     bool timed, observed; /* observed: it has titles, or is timed */
     mst_graph_program_rank *ranks;
     int32_t rank_count;

@@ -98,8 +98,8 @@ __attribute__((noinline)) void mst_base_move_slowly(mst_instance *instance, int3
 /* Has the worker the scratch memory that the steps may take? */
 static muster_status scratch_ensure(muster_worker *worker, const mst_graph_program *program, mst_instance *instance) {
     const int64_t mark = muster_worker_scratch_mark(worker);
-    const muster_tensor spare = muster_worker_scratch(worker, MUSTER_U8, 1, &instance->scratch_bytes);
-    MUSTER_TRY(mst_op_check(worker, &spare, "muster_function_call", "scratch memory"));
+    muster_tensor spare;
+    MUSTER_TRY(muster_worker_scratch(worker, MUSTER_U8, 1, &instance->scratch_bytes, &spare));
     MUSTER_TRY(muster_worker_scratch_release(worker, mark));
     if (instance->exchanged) MUSTER_TRY(mst_worker_reserve_of_all(worker, instance->exchanged));
     if (instance->exchanged && program->pass) MUSTER_TRY(mst_pass_reserve(worker, program, instance));
@@ -110,9 +110,9 @@ static muster_status scratch_ensure(muster_worker *worker, const mst_graph_progr
 static muster_status bases_move(muster_worker *worker, const mst_graph_program *program, const mst_graph_program_rank *rank,
                                 mst_instance *instance, const muster_tensor *given, const muster_tensor *out) {
     if (instance->first_place[1]) {
-        const muster_tensor arena =
-            muster_worker_scratch(worker, MUSTER_U8, 1, (const int64_t[]){instance->arena_bytes ? instance->arena_bytes : 1});
-        MUSTER_TRY(mst_op_check(worker, &arena, "muster_function_call", "scratch memory"));
+        muster_tensor arena;
+        MUSTER_TRY(
+            muster_worker_scratch(worker, MUSTER_U8, 1, (const int64_t[]){instance->arena_bytes ? instance->arena_bytes : 1}, &arena));
         mst_base_move(instance, MST_BASE_ARENA, &arena);
     }
     if (instance->scratch_bytes) MUSTER_TRY(scratch_ensure(worker, program, instance));
@@ -138,6 +138,7 @@ static muster_status step_failed(const mst_graph_program_step *step, muster_stat
 }
 
 muster_status mst_graph_step_run(muster_worker *worker, mst_instance *instance, mst_graph_program_step *step) {
+    if (__builtin_expect(mst_worker_is_cancelled(worker), 0)) MUSTER_TRY(mst_worker_refuse(worker, "muster_function_call"));
     if (step->tile) {
         MUSTER_TRY(mst_worker_drain(worker));
         mst_tile_run(step->tile);
@@ -198,15 +199,12 @@ muster_status mst_steps_run(muster_worker *worker, const mst_graph_program *prog
 
 static muster_status variables_read(muster_worker *worker, const mst_graph_program *program, muster_tensor *given, muster_tensor *updates) {
     for (int32_t v = 0; v < program->variable_count; v++) {
-        given[program->input_count + v] = muster_worker_variable(worker, program->graph->variables.items[v].variable);
-        MUSTER_TRY(
-            mst_op_check(worker, &given[program->input_count + v], "muster_worker_variable", program->graph->variables.items[v].name));
+        MUSTER_TRY(muster_worker_variable(worker, program->graph->variables.items[v].variable, &given[program->input_count + v]));
     }
     for (int32_t u = 0; u < program->update_count; u++) {
         updates[u] = muster_tensor_none();
         if (program->graph->updates.items[u].pass != MST_PORT_ALONE) continue;
-        updates[u] = muster_worker_update(worker, program->graph->updates.items[u].variable);
-        MUSTER_TRY(mst_op_check(worker, &updates[u], "muster_worker_update", program->graph->updates.items[u].name));
+        MUSTER_TRY(muster_worker_update(worker, program->graph->updates.items[u].variable, &updates[u]));
     }
     return program->pass ? mst_pass_targets(worker, program, given, updates) : MUSTER_OK;
 }
@@ -274,7 +272,7 @@ muster_status mst_graph_program_body(muster_worker *worker, const muster_tensor 
 
 void mst_graph_program_parts_free(mst_graph_program *program) {
     mst_fused_close(program->fused);
-    mst_free(program->titles);
+    mst_step_names_free(program->step_names);
     mst_free(program->groups);
     mst_free(program->group_of);
     mst_free(program->order);

@@ -8,8 +8,9 @@
 static muster_status sharing_gather(muster_worker *worker, int64_t rows, int64_t *row_edges) {
     const int32_t size = muster_worker_size(worker);
     const int64_t mark = muster_worker_scratch_mark(worker);
-    muster_tensor mine = muster_worker_scratch(worker, MUSTER_I64, 1, (const int64_t[]){1}),
-                  all = muster_worker_scratch(worker, MUSTER_I64, 1, (const int64_t[]){size});
+    muster_tensor mine, all;
+    MUSTER_TRY(muster_worker_scratch(worker, MUSTER_I64, 1, (const int64_t[]){1}, &mine));
+    MUSTER_TRY(muster_worker_scratch(worker, MUSTER_I64, 1, (const int64_t[]){size}, &all));
     MUSTER_TRY(muster_worker_write(worker, muster_tensor_make(MUSTER_I64, &rows, 1, (const int64_t[]){1}), mine));
     MUSTER_TRY(muster_worker_all_gather(worker, muster_worker_communicator(worker), mine, all));
     MUSTER_TRY(muster_worker_read(worker, all, muster_tensor_make(MUSTER_I64, row_edges + 1, 1, (const int64_t[]){size})));

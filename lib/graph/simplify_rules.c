@@ -165,7 +165,13 @@ static muster_expr *rule_reduction(muster_expr *node) {
     for (int32_t i = 0; i < node->values[0].count; i++) mask |= 1u << node->values[0].list[i];
     for (int32_t d = 0; d < X->type.ndim; d++)
         if (mask >> d & 1 && X->type.dims[d] != MST_DIM_ONE) return NULL;
-    return mst_reshape_to(X, node->type.ndim, node->type.dims);
+    const muster_dtype dtype = node->type.dtype;
+    muster_expr *x = X;
+    if (x->type.dtype != dtype) { /* a cast saturates where a sum wraps */
+        if (!mst_dtype_upcasts(x->type.dtype, dtype)) return NULL;
+        x = mst_apply(node->graph, MST_OPERATOR_cast, &x, 1, (mst_graph_value[]){{.integer = dtype}});
+    }
+    return mst_node_is_error(x) ? x : mst_reshape_to(x, node->type.ndim, node->type.dims);
 }
 
 static muster_expr *rule_transpose(muster_expr *node) {
@@ -222,6 +228,7 @@ static muster_expr *simplify_by_operator(muster_expr *node) {
         return mst_node_is(X, MST_OPERATOR_negative) ? keep_places(X->inputs[0], X) : NULL;
     case MST_OPERATOR_stop_gradient: /* the gradients are there already */
     case MST_OPERATOR_normalised:
+    case MST_OPERATOR_normalised_rows:
         return X;
     case MST_OPERATOR_where:
         return rule_where(node);

@@ -21,7 +21,9 @@ static muster_status select_one(mst_text *t, text_selection *selection, const mu
     if (!mst_text_integer(item, &i))
         return mst_text_refuse(t, MUSTER_INVALID_ARGUMENT, item->place, "expected an integer or a slice, received %s%s",
                                mst_text_received(item, text),
-                               item->kind == MST_TEXT_EXPRESSION ? "; take(x, indices, axis) selects by an expression" : "");
+                               item->kind == MST_TEXT_EXPRESSION ? "; take(x, indices, axis) selects by an expression"
+                               : item->kind == MST_TEXT_LIST     ? "; take(x, indices, axis) gathers"
+                                                                 : "");
     const int64_t size = mst_dim_constant(t->graph, x->type.dims[axis]);
     if (size >= 0 && (i < -size || i >= size))
         return mst_text_refuse(t, MUSTER_OUT_OF_RANGE, item->place, "expected an index into axis %d of %s, received %lld", (int)axis,

@@ -7,10 +7,12 @@
 /* The left binding says when an operation ends those before it, the right one (of pending
  * operations) what may still come first. ** is right associative, and a sign to its left comes
  * after it. */
-enum { BIND_COMPARE = 1, BIND_ADD, BIND_MULTIPLY, BIND_SIGN, BIND_POWER_RIGHT, BIND_POWER };
+enum { BIND_COMPARE = 1, BIND_SHIFT, BIND_ADD, BIND_MULTIPLY, BIND_SIGN, BIND_POWER_RIGHT, BIND_POWER };
 static const struct {
     int32_t token, binding, op;
 } infix[] = {
+    {MST_TOKEN_LEFT_SHIFT, BIND_SHIFT, MST_OPERATOR_left_shift},
+    {MST_TOKEN_RIGHT_SHIFT, BIND_SHIFT, MST_OPERATOR_right_shift},
     {'+', BIND_ADD, MST_OPERATOR_add},
     {'-', BIND_ADD, MST_OPERATOR_subtract},
     {'*', BIND_MULTIPLY, MST_OPERATOR_multiply},
@@ -60,12 +62,19 @@ static muster_status refuse_token(mst_text *t, const char *expected) {
 
 /* ---- operations whose operands are there ---- */
 
+/* -1.0 and 2 * 1.0 are as little integers as 1.0 is. */
+static muster_status end_numbers(mst_text *t, mst_text_place place, muster_expr *made, bool floating) {
+    MUSTER_TRY(mst_text_end(t, place, made));
+    t->values.items[t->values.count - 1].floating = floating;
+    return MUSTER_OK;
+}
+
 static muster_status apply_sign(mst_text *t, const mst_pending *sign) {
     const mst_text_value value = t->values.items[--t->values.count];
     muster_expr *x;
     MUSTER_TRY(mst_text_begin(t, sign->place));
     MUSTER_TRY(mst_text_expression(t, &value, &x));
-    return mst_text_end(t, sign->place, sign->op ? mst_apply(t->graph, sign->op->id, &x, 1, NULL) : x);
+    return end_numbers(t, sign->place, sign->op ? mst_apply(t->graph, sign->op->id, &x, 1, NULL) : x, value.floating);
 }
 
 static muster_status apply_binary(mst_text *t, const mst_pending *operation) {
@@ -74,7 +83,7 @@ static muster_status apply_binary(mst_text *t, const mst_pending *operation) {
     MUSTER_TRY(mst_text_begin(t, operation->place));
     MUSTER_TRY(mst_text_expression(t, &a, &x[0]));
     MUSTER_TRY(mst_text_expression(t, &b, &x[1]));
-    return mst_text_end(t, operation->place, mst_apply(t->graph, operation->op->id, x, 2, NULL));
+    return end_numbers(t, operation->place, mst_apply(t->graph, operation->op->id, x, 2, NULL), a.floating || b.floating);
 }
 
 /* Applies the operations that bind at least as tightly; 0: all up to the frame. */
@@ -172,7 +181,7 @@ static muster_status push_operand(mst_text *t, mst_text_value value, bool *opera
 }
 
 static muster_status read_call(mst_text *t) {
-    char name[64], text[MST_TEXT_QUOTE];
+    char name[64] = "", text[MST_TEXT_QUOTE], suggestion[MST_SUGGESTION];
     const mst_operator *op = NULL;
     const mst_token token = t->token;
     if (token.length < (int32_t)sizeof name) {
@@ -180,7 +189,9 @@ static muster_status read_call(mst_text *t) {
         name[token.length] = 0;
         op = mst_operator_named(t->graph, name);
     }
-    if (!op) return mst_text_refuse(t, MUSTER_INVALID_ARGUMENT, token.place, "unknown operation %s", mst_token_text(t, &token, text));
+    if (!op)
+        return mst_text_refuse(t, MUSTER_INVALID_ARGUMENT, token.place, "unknown operation %s%s", mst_token_text(t, &token, text),
+                               mst_operator_suggest(name, suggestion));
     MUSTER_TRY(mst_text_next(t));
     MUSTER_TRY(push_pending(t, (mst_pending){.kind = MST_PENDING_CALL, .op = op}));
     top(t)->place = token.place;
@@ -218,7 +229,7 @@ static muster_status read_early_end(mst_text *t, bool *operand) {
 }
 
 static muster_status read_operand(mst_text *t, bool *operand) {
-    mst_text_value value = {.kind = MST_TEXT_NUMBER, .number = t->token.number};
+    mst_text_value value = {.kind = MST_TEXT_NUMBER, .number = t->token.number, .rest = t->token.rest, .floating = t->token.floating};
     switch (t->token.kind) {
     case MST_TOKEN_NUMBER:
         return push_operand(t, value, operand);

@@ -25,6 +25,8 @@ enum {
     MST_TOKEN_NOT_EQUAL,
     MST_TOKEN_LESS_EQUAL,
     MST_TOKEN_GREATER_EQUAL,
+    MST_TOKEN_LEFT_SHIFT,
+    MST_TOKEN_RIGHT_SHIFT,
     MST_TOKEN_ELLIPSIS
 };
 typedef struct mst_token {
@@ -32,6 +34,8 @@ typedef struct mst_token {
     int32_t length; /* in bytes */
     mst_text_place place;
     double number;
+    int64_t rest;  /* of an integer: what f64 lacks */
+    bool floating; /* with a point or an exponent */
 } mst_token;
 
 typedef enum mst_text_kind {
@@ -51,6 +55,8 @@ typedef struct mst_text_value {
     mst_text_kind kind;
     mst_text_place place;
     int32_t keyword, keyword_length; /* of an argument that is given by keyword: its place in the text */
+    int64_t rest;                    /* of a number: what f64 lacks of an integer */
+    bool floating;                   /* a number that is written with a point or an exponent, no axis */
     union {
         muster_expr *node;
         double number;
@@ -117,6 +123,8 @@ enum { MST_TEXT_DEPTH = 256, MST_TEXT_BYTES = 16 << 20, MST_TEXT_LIST_MAX = 64, 
 /* ---- text.c ---- */
 
 bool mst_token_is(const mst_text *t, const mst_token *token, const char *word);
+/* Looks among the names that came with the text, then among those of the graph. */
+const mst_name *mst_text_find(const mst_text *t, const char *name, int32_t length);
 /* What the token, a name, stands for. */
 muster_status mst_text_name(mst_text *t, mst_text_value *value);
 
@@ -147,6 +155,8 @@ muster_status mst_text_next(mst_text *t);
 /* The first byte after the blanks that follow the token. */
 const char *mst_text_peek(const mst_text *t);
 bool mst_text_is_name(const char *text);
+/* The bytes of the token, a name, with the points and segments behind it. */
+int32_t mst_text_dotted(const mst_text *t);
 /* Such as: "h @ w2 + b2", column 3. */
 void mst_text_quote(const mst_text *t, mst_text_place place, char quote[MST_TEXT_QUOTE]);
 /* Such as: "exp", or: the end of the text. */
@@ -165,7 +175,7 @@ muster_status mst_text_push(mst_text *t, const mst_text_value *value);
 muster_status mst_text_expression(mst_text *t, const mst_text_value *value, muster_expr **node);
 bool mst_text_integer(const mst_text_value *value, int64_t *integer);
 const char *mst_text_value_name(const mst_text_value *value);
-enum { MST_TEXT_RECEIVED = 48 };
+enum { MST_TEXT_RECEIVED = 64 };
 /* What a message says that was received where an integer was expected: a number by its value. */
 const char *mst_text_received(const mst_text_value *value, char text[MST_TEXT_RECEIVED]);
 /* The frame's values become the result of its operation. */

@@ -1,4 +1,5 @@
 /* The tokens of a text, and its places in messages. */
+#include "locale_impl.h"
 #include "text_private.h"
 
 #include <errno.h>
@@ -42,7 +43,7 @@ muster_status mst_text_refuse(mst_text *t, muster_status status, mst_text_place 
     char message[256], quote[MST_TEXT_QUOTE];
     va_list arguments;
     va_start(arguments, format);
-    vsnprintf(message, sizeof message, format, arguments);
+    mst_vsnprintf(message, sizeof message, format, arguments);
     va_end(arguments);
     mst_text_quote(t, place, quote);
     return mst_graph_fail(t->graph, status, "%s: %s: %s", t->where, quote, message);
@@ -68,13 +69,46 @@ static void token_ends(mst_text *t, int32_t kind, int32_t length) {
     t->at.column += length;
 }
 
+/* The bytes of the letters, digits and "_" that begin here. */
+static int32_t segment_length(const char *text) {
+    int32_t length = 0;
+    for (size_t bytes = 1; bytes && (begins_name(text[length]) || is_digit(text[length])); length += (int32_t)bytes)
+        bytes = mst_utf8_length((const unsigned char *)text + length);
+    return length;
+}
+
+/* The bytes of the point and the segment behind it that go on with a name; 0: it ends here. */
+static int32_t next_segment(const char *text) {
+    const int32_t length = *text == '.' ? segment_length(text + 1) : 0;
+    return length ? 1 + length : 0;
+}
+
 bool mst_text_is_name(const char *text) {
     if (!begins_name(*text)) return false;
-    for (size_t bytes; *text; text += bytes) {
-        bytes = begins_name(*text) || is_digit(*text) ? mst_utf8_length((const unsigned char *)text) : 0;
-        if (!bytes) return false;
+    int32_t length = segment_length(text);
+    for (int32_t next = length; next; length += next) next = next_segment(text + length);
+    return !text[length];
+}
+
+int32_t mst_text_dotted(const mst_text *t) {
+    const char *begin = t->text + t->token.place.offset;
+    int32_t length = t->token.length;
+    for (int32_t next = length; next; length += next) next = next_segment(begin + length);
+    return length;
+}
+
+/* Of the names with points that begin with the token the longest that stands for something becomes
+ * the token: conv.weight.T is the transpose of conv.weight. */
+static void extend_name(mst_text *t) {
+    const char *begin = t->text + t->token.place.offset;
+    int32_t length = t->token.length, found = length;
+    for (int32_t next = next_segment(begin + length); next; next = next_segment(begin + length)) {
+        length += next;
+        if (mst_text_find(t, begin, length)) found = length;
     }
-    return true;
+    for (int32_t i = t->token.length; i < found; i++) t->at.column += ((unsigned char)begin[i] & 0xC0) != 0x80;
+    t->at.offset += found - t->token.length;
+    t->token.length = found;
 }
 
 static muster_status read_name(mst_text *t) {
@@ -93,7 +127,19 @@ static muster_status read_name(mst_text *t) {
     t->token.length = (int32_t)(at - begin);
     t->at.offset += t->token.length;
     t->at.column += characters;
+    extend_name(t);
     return MUSTER_OK;
+}
+
+/* What the nearest f64 lacks of the integer that these digits are; 0 if 64 bits do not hold it. */
+static int64_t rest_of(const char *digits, int32_t length, double number) {
+    __extension__ unsigned __int128 integer = 0;
+    if (number < 0x1p53 || number > 0x1p64) return 0;
+    for (int32_t i = 0; i < length; i++) {
+        if (!is_digit(digits[i])) return 0;
+        integer = 10 * integer + (unsigned)(digits[i] - '0');
+    }
+    return integer > UINT64_MAX ? 0 : (int64_t)((uint64_t)integer - (number < 0x1p64 ? (uint64_t)number : 0));
 }
 
 /* 1, 1.5, .5, 1e-3: as in Python, and in every locale. */
@@ -109,11 +155,13 @@ static muster_status read_number(mst_text *t) {
         if (is_digit(*sign)) at = sign;
         while (is_digit(*at)) at++;
     }
-    const mst_token token = {MST_TOKEN_NUMBER, (int32_t)(at - begin), t->at, 0};
+    const mst_token token = {.kind = MST_TOKEN_NUMBER, .length = (int32_t)(at - begin), .place = t->at};
     const int kept = errno;
     const bool hexadecimal = *begin == '0' && (*at == 'x' || *at == 'X'); /* strtod would read on */
     t->token.number = hexadecimal ? 0 : strtod_l(begin, NULL, t->locale);
+    t->token.rest = rest_of(begin, token.length, t->token.number);
     errno = kept;
+    for (int32_t i = 0; i < token.length; i++) t->token.floating |= !is_digit(begin[i]);
     token_ends(t, MST_TOKEN_NUMBER, token.length);
     if (isfinite(t->token.number)) return MUSTER_OK;
     return mst_text_refuse(t, MUSTER_OVERFLOW, token.place, "expected a number that f64 holds, received %s",
@@ -134,8 +182,9 @@ static muster_status read_string(mst_text *t) {
 static const struct {
     char text[4];
     int32_t kind;
-} long_tokens[] = {{"**", MST_TOKEN_POWER},      {"//", MST_TOKEN_FLOOR_DIVIDE},  {"==", MST_TOKEN_EQUAL},    {"!=", MST_TOKEN_NOT_EQUAL},
-                   {"<=", MST_TOKEN_LESS_EQUAL}, {">=", MST_TOKEN_GREATER_EQUAL}, {"...", MST_TOKEN_ELLIPSIS}};
+} long_tokens[] = {{"**", MST_TOKEN_POWER},     {"//", MST_TOKEN_FLOOR_DIVIDE}, {"==", MST_TOKEN_EQUAL},
+                   {"!=", MST_TOKEN_NOT_EQUAL}, {"<=", MST_TOKEN_LESS_EQUAL},   {">=", MST_TOKEN_GREATER_EQUAL},
+                   {"...", MST_TOKEN_ELLIPSIS}, {"<<", MST_TOKEN_LEFT_SHIFT},   {">>", MST_TOKEN_RIGHT_SHIFT}};
 
 muster_status mst_text_next(mst_text *t) {
     while (is_blank(t->text[t->at.offset])) t->at.offset++, t->at.column++;

@@ -1,4 +1,5 @@
 /* The values of a text, and what calls make of them. */
+#include "locale_impl.h"
 #include "text_private.h"
 
 #include <math.h>
@@ -42,6 +43,7 @@ muster_status mst_text_end(mst_text *t, mst_text_place place, muster_expr *made)
     if (mst_node_is(made, MST_OPERATOR_number)) {
         value.kind = MST_TEXT_NUMBER;
         value.number = made->values[0].number;
+        value.rest = made->values[0].integer;
     }
     return mst_text_push(t, &value);
 }
@@ -62,9 +64,10 @@ const char *mst_text_value_name(const mst_text_value *value) {
 
 const char *mst_text_received(const mst_text_value *value, char text[MST_TEXT_RECEIVED]) {
     if (value->kind != MST_TEXT_NUMBER) return mst_text_value_name(value);
-    /* The numbers of a text are of f64, which does not tell larger integers apart. */
-    const bool large = isfinite(value->number) && fabs(value->number) > 0x1p53;
-    (void)snprintf(text, MST_TEXT_RECEIVED, "%.15g%s", value->number, large ? ", which is beyond 2^53" : "");
+    const bool large = isfinite(value->number) && fabs(value->number) >= 0x1p63;
+    const bool no_fraction = value->floating && value->number == floor(value->number) && fabs(value->number) < 1e15;
+    (void)mst_snprintf(text, MST_TEXT_RECEIVED, "%.15g%s%s", value->number, no_fraction ? ".0" : "",
+                       large ? ", which 64 bits do not hold" : "");
     return text;
 }
 
@@ -75,13 +78,16 @@ muster_status mst_text_expression(mst_text *t, const mst_text_value *value, must
     }
     if (value->kind != MST_TEXT_NUMBER)
         return mst_text_refuse(t, MUSTER_INVALID_ARGUMENT, value->place, "expected an expression, received %s", mst_text_value_name(value));
-    *node = mst_apply(t->graph, MST_OPERATOR_number, NULL, 0, (mst_graph_value[]){{.number = value->number}});
+    *node = mst_apply(t->graph, MST_OPERATOR_number, NULL, 0, (mst_graph_value[]){{.number = value->number, .integer = value->rest}});
     return mst_node_is_error(*node) ? text_failed(t->graph) : MUSTER_OK;
 }
 
 bool mst_text_integer(const mst_text_value *value, int64_t *integer) {
-    if (value->kind != MST_TEXT_NUMBER || value->number != floor(value->number) || fabs(value->number) > 0x1p53) return false;
-    *integer = (int64_t)value->number;
+    if (value->kind != MST_TEXT_NUMBER || value->floating || value->number != floor(value->number) || fabs(value->number) > 0x1p63)
+        return false;
+    /* 2^63 and its rest are at most INT64_MAX, or none */
+    if (value->number == 0x1p63 && value->rest >= 0) return false;
+    *integer = value->number == 0x1p63 ? INT64_MAX + (value->rest + 1) : (int64_t)value->number + value->rest;
     return true;
 }
 
@@ -112,6 +118,11 @@ static muster_status attribute_entry(mst_text *t, const mst_pending *call, const
     if (row->kind == MST_VALUE_DIMS)
         return refuse_attribute(t, call, row, value,
                                 alone ? "an integer from -1 on, a named size, or a list" : "an integer from -1 on, or a named size");
+    const int32_t id = call->op->id; /* max(x, 0.0), as C and Python have it */
+    if (alone && (id == MST_OPERATOR_max || id == MST_OPERATOR_min))
+        return refuse_attribute(t, call, row, value,
+                                id == MST_OPERATOR_max ? "an integer or a list (maximum(a, b) has two operands)"
+                                                       : "an integer or a list (minimum(a, b) has two operands)");
     return refuse_attribute(t, call, row, value, alone ? "an integer or a list" : "an integer");
 }
 
@@ -129,10 +140,12 @@ static muster_status attribute_list(mst_text *t, const mst_pending *call, const 
 
 static muster_status attribute_value(mst_text *t, const mst_pending *call, const mst_attribute_row *row, const mst_text_value *value,
                                      muster_attribute *attribute, int64_t *entries) {
-    *attribute = (muster_attribute){.name = row->name, .integers = entries};
+    *attribute = (muster_attribute){.name = row->name, .kind = (int32_t)row->kind, .integers = entries};
     switch (row->kind) {
     case MST_VALUE_NUMBER:
         attribute->number = value->number;
+        attribute->integer = value->rest;
+        attribute->count = value->rest ? MST_ATTRIBUTE_REST : 0;
         return value->kind == MST_TEXT_NUMBER ? MUSTER_OK : refuse_attribute(t, call, row, value, "a number");
     case MST_VALUE_DTYPE:
         attribute->integer = value->integer;

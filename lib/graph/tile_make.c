@@ -27,7 +27,7 @@ static void find_needed(mst_tile_making *m, muster_tensor *const *out) {
     }
 }
 
-/* ---- axes ---- */
+/* ---- tensors ---- */
 
 static muster_status tensors_make(mst_tile_making *m, const muster_tensor *const *in, muster_tensor *const *out) {
     mst_tile_program *p = m->program;
@@ -45,26 +45,6 @@ static muster_status tensors_make(mst_tile_making *m, const muster_tensor *const
         if (result_wanted(m, r)) p->tensors[p->tensor_count++] = out[r];
     }
     return MUSTER_OK;
-}
-
-/* The axis along which tiles follow each other, and the size of a tile. */
-static void axes_make(mst_tile_making *m) {
-    mst_tile_program *p = m->program;
-    const muster_tensor *shape = p->tensors[p->operand_count];
-    int64_t widest = 1;
-    for (int32_t i = 0; i < m->group->member_count; i++) {
-        const int64_t size = muster_dtype_size(m->group->members[i]->type.dtype);
-        if ((m->needed >> i & 1) && size > widest) widest = size;
-    }
-    for (int32_t t = 0; t < p->operand_count; t++)
-        if (muster_dtype_size(p->tensors[t]->dtype) > widest) widest = muster_dtype_size(p->tensors[t]->dtype);
-    const int64_t most = MST_TILE_BYTES / widest;
-    p->count = muster_tensor_count(*shape);
-    p->axis_count = mst_iterator_join_as(shape, p->tensor_count, p->tensors, p->shape, p->strides);
-    p->axis = p->axis_count - 1;
-    p->inside = 1;
-    while (p->axis > 0 && p->shape[p->axis] * p->inside <= MST_TILE_ROW) p->inside *= p->shape[p->axis--];
-    p->rows = p->inside ? most / p->inside : 0;
 }
 
 /* How the elements of a tile lie in a tensor. */
@@ -270,7 +250,7 @@ static muster_status program_fill(mst_tile_making *m, const muster_tensor *const
     find_needed(m, out);
     if (!m->wanted) return MUSTER_OK;
     MUSTER_TRY(tensors_make(m, in, out));
-    axes_make(m);
+    mst_tile_axes_make(m);
     m->place_count = m->program->tensor_count;
     for (int32_t i = 0; i < m->group->member_count; i++)
         if (m->needed >> i & 1) MUSTER_TRY(member_value(m, i));

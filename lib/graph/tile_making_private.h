@@ -61,6 +61,9 @@ typedef struct mst_tile_making {
 
 static inline muster_status mst_tile_out_of_memory(void) { return mst_out_of_memory("muster_function_call", MST_TILE_REGISTER); }
 
+/* tile_axes.c. The axes of the group, and which of them a tile has. The tensors are known. */
+void mst_tile_axes_make(mst_tile_making *making);
+
 /* tile_make.c. Is a tile of the tensor a contiguous block? */
 bool mst_tile_is_contiguous(const mst_tile_program *program, int32_t tensor);
 int32_t mst_tile_value_new(mst_tile_making *making, mst_tile_variance changes, int64_t size);

@@ -65,6 +65,10 @@ static void tile_move(const mst_tile_layout *layout, char *memory, char *registe
 void mst_tile_load(void *layout, char *const *at, const int64_t *stride, int64_t n) {
     const mst_tile_layout *from = layout;
     (void)stride;
+    if (from->axes == 2 && from->strides[0] == from->size && from->strides[1] != 0) {
+        mst_transpose_elements(at[1], from->shape[1] * from->size, at[0], from->strides[1], n / from->inside, from->shape[1], from->size);
+        return;
+    }
     tile_move(from, at[0], at[1], n / from->inside, false);
 }
 

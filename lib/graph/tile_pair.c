@@ -24,6 +24,18 @@ static mst_iterator_loop pair_loop(const mst_tile_draft *first, const mst_tile_d
     return mst_op_pair(first->node->type.dtype, a->elementwise, a->operation, b->elementwise, b->operation, swapped);
 }
 
+/* Would an operand that is one element have to be repeated for each tile? That takes as long as the
+ * pair saves. */
+static bool pair_repeats(const mst_tile_making *m, const mst_tile_draft *instruction) {
+    const mst_tile_program *p = m->program;
+    for (int32_t k = 0; k < instruction->operands - 1; k++) {
+        const mst_tile_value *value = &m->values[instruction->values[k]];
+        const bool one = value->changes == MST_TILE_ONE && !value->number;
+        if (one && p->shape[p->axis] * p->inside * value->size <= MST_TILE_BYTES) return true;
+    }
+    return false;
+}
+
 /* The loops of pairs take whole tiles only. */
 static muster_status pair_operand(mst_tile_making *m, mst_tile_draft *pair, int32_t value) {
     int32_t tile;
@@ -51,7 +63,7 @@ muster_status mst_tile_pair(mst_tile_making *m) {
         if (!first->node || m->values[made_by(first)].wanted) continue;
         mst_tile_draft *second = only_use(m, made_by(first));
         const mst_iterator_loop run = second && second->node ? pair_loop(first, second) : NULL;
-        if (run) MUSTER_TRY(pair_make(m, first, second, run));
+        if (run && !pair_repeats(m, first) && !pair_repeats(m, second)) MUSTER_TRY(pair_make(m, first, second, run));
     }
     for (int32_t i = 0; i < m->each.count; i++)
         if (m->each.items[i].run) m->each.items[kept++] = m->each.items[i];

@@ -7,10 +7,13 @@
 #include <string.h>
 
 /* What an argument holds, in `form`. */
-enum { PLAIN, BASE, TOO_LARGE_FLOAT, TOO_LARGE_INT };
+enum { PLAIN, BASE, STRIDED, TOO_LARGE_FLOAT, TOO_LARGE_INT };
 
 muster_argument muster_argument_buffer(muster_tensor tensor) {
     return (muster_argument){.type = MUSTER_PARAMETER_BUFFER, .tensor = tensor};
+}
+muster_argument muster_argument_strided(muster_tensor tensor) {
+    return (muster_argument){.type = MUSTER_PARAMETER_BUFFER, .form = STRIDED, .tensor = tensor};
 }
 muster_argument muster_argument_base(muster_tensor tensor) {
     return (muster_argument){.type = MUSTER_PARAMETER_BUFFER, .form = BASE, .tensor = tensor};
@@ -171,6 +174,17 @@ static muster_status check_bounds(const context *c, const char *first, int64_t l
                   (long long)(high - low), (long long)(from_low >= 0 ? from_low : from_first + low));
 }
 
+static muster_status refuse_strided(const context *c, const muster_tensor *tensor) {
+    char text[160] = "";
+    size_t length = 0;
+    for (int32_t d = 0; d < tensor->ndim && length < sizeof text - 24; d++)
+        length += (size_t)snprintf(text + length, sizeof text - length, d ? ", %lld" : "%lld", (long long)tensor->strides[d]);
+    return REFUSE(MUSTER_INVALID_ARGUMENT,
+                  "expected a contiguous tensor, received one with the strides (%s%s); muster_argument_strided passes it to a source that "
+                  "takes strides",
+                  text, tensor->ndim == 1 ? "," : "");
+}
+
 static muster_status read_buffer(const context *c, const muster_argument *argument, mst_program_value *value) {
     const muster_tensor *tensor = &argument->tensor;
     const muster_worker *worker = c->worker;
@@ -194,6 +208,7 @@ static muster_status read_buffer(const context *c, const muster_argument *argume
         snprintf(what, sizeof what, "arguments[%d] of kernel '%.100s'", (int)c->index, c->kernel->name);
         MUSTER_TRY(mst_runtime_check_placed(c->kernel->object.runtime, *tensor, c->where, what));
     }
+    if (argument->form == PLAIN && !mst_tensor_contiguous(*tensor)) return refuse_strided(c, tensor);
     char *const first = muster_tensor_address(*tensor);
     byte_range(tensor, &low, &high);
     MUSTER_TRY(check_bounds(c, first, low, high));

@@ -73,7 +73,9 @@ static muster_status build_run_job(job *j) {
                          device->table->backend);
     MUSTER_TRY(device->program->language(device, &j->result->language));
     MUSTER_TRY(refuse_language(j, j->result->language));
-    j->result->loops = j->result->language == MST_LANGUAGE_OPENCL && mst_has_word(j->plan->source, "MUSTER_EACH");
+    const char *text = j->plan->source;
+    j->result->loops =
+        j->result->language == MST_LANGUAGE_OPENCL && (mst_has_word(text, "MUSTER_EACH") || mst_has_word(text, "MUSTER_EACH_2"));
     mst_string source = {0};
     muster_status status = mst_string_print(&source, "#include \"cluda.h\"\n%s", j->plan->source);
     if (status == MUSTER_OK) status = build_open_program(j, source.data);
@@ -204,11 +206,8 @@ static muster_status build_make_all(build *b) {
     build_run_all(b);
     MUSTER_TRY(build_report(b));
     for (int64_t i = 0; i < b->count; i++) MUSTER_TRY(build_keep_log(b, i));
-    /* Not mst_runtime_add: it refuses a name that another object has. */
-    for (int64_t i = 0; i < b->count; i++) {
-        b->kernels[i]->object.next = b->runtime->objects;
-        b->runtime->objects = &b->kernels[i]->object;
-    }
+    for (int64_t i = 0; i < b->count; i++)
+        MUSTER_TRY(mst_runtime_add_newest(b->runtime, &b->kernels[i]->object, "kernel", b->kernels[i]->name, b->where));
     return MUSTER_OK;
 }
 
@@ -222,7 +221,7 @@ muster_status mst_kernels_build(muster_runtime *runtime, const char *where, cons
     for (int64_t i = 0; b.jobs && i < b.job_count; i++) mst_free(b.jobs[i].log);
     mst_free(b.jobs);
     for (int64_t i = 0; status != MUSTER_OK && i < count; i++) {
-        if (kernels[i]) build_free_kernel(kernels[i]);
+        if (kernels[i]) build_destroy_kernel(&kernels[i]->object);
         kernels[i] = NULL;
     }
     mst_pool_leave(runtime->pool);

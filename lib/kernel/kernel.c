@@ -105,7 +105,7 @@ muster_status muster_kernel_create(muster_runtime *runtime, const char *name, co
 muster_status muster_kernel_destroy(muster_kernel *kernel) {
     if (!kernel) return MUSTER_OK;
     mst_pool *pool = kernel->object.runtime->pool;
-    MUSTER_TRY(mst_pool_enter(pool, "muster_kernel_destroy", 0));
+    MUSTER_TRY(mst_pool_enter_to_end(pool, "muster_kernel_destroy"));
     kernel->object.destroy(&kernel->object);
     mst_pool_leave(pool);
     return MUSTER_OK;
@@ -117,9 +117,7 @@ muster_status muster_kernel_find(muster_runtime *runtime, const char *name, must
     *kernel = NULL;
     if (!runtime || !name) return mst_error_null(where, runtime ? "name" : "runtime", runtime ? "a string" : "a runtime");
     MUSTER_TRY(mst_pool_enter(runtime->pool, where, 0));
-    for (mst_object *object = runtime->objects; object && !*kernel; object = object->next) /* the newest first */
-        if (object->kind && strcmp(object->kind, "kernel") == 0 && strcmp(((muster_kernel *)object)->name, name) == 0)
-            *kernel = (muster_kernel *)object;
+    *kernel = (muster_kernel *)mst_runtime_look(runtime, "kernel", name);
     mst_pool_leave(runtime->pool);
     if (*kernel) return MUSTER_OK;
     return mst_error(MUSTER_INVALID_ARGUMENT, "%s: name: expected a kernel of this runtime, received '%.200s'", where, name);

@@ -13,8 +13,8 @@ typedef struct mst_kernel_device {
     mst_program *program;
     mst_program_limits limits;
     int32_t language;
-    /* OpenCL, and the source loops with MUSTER_EACH: any number of threads computes any number of
-     * elements. */
+    /* OpenCL, and the source loops with MUSTER_EACH or MUSTER_EACH_2: any number of threads
+     * computes any number of elements. */
     bool loops;
 } mst_kernel_device;
 

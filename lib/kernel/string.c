@@ -1,3 +1,4 @@
+#include "locale_impl.h"
 #include "types_private.h"
 
 #include <stdarg.h>
@@ -71,11 +72,11 @@ muster_status mst_string_print(mst_string *string, const char *format, ...) {
     va_list arguments, again;
     va_start(arguments, format);
     va_copy(again, arguments);
-    const int count = vsnprintf(NULL, 0, format, arguments);
+    const int count = mst_vsnprintf(NULL, 0, format, arguments);
     const muster_status status =
         count < 0 ? mst_error(MUSTER_OVERFLOW, "kernel text: expected less than 2 GiB, received more") : string_reserve(string, count);
     if (status == MUSTER_OK) {
-        vsnprintf(string->data + string->length, (size_t)count + 1, format, again);
+        mst_vsnprintf(string->data + string->length, (size_t)count + 1, format, again);
         string->length += count;
     }
     va_end(again);

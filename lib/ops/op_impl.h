@@ -132,6 +132,10 @@ mst_iterator_loop mst_op_pair(muster_dtype dtype, const mst_op_row *first, int32
 /* The loop of an iterator that copies elements unchanged; `size` points to their size, an
  * int64_t. */
 void mst_copy_elements(void *size, char *const *at, const int64_t *stride, int64_t n);
+/* Row r and column c of `to` become row c and column r of `from`. The elements of a row lie behind
+ * each other; strides, in bytes, are those between rows. */
+void mst_transpose_elements(char *to, int64_t to_stride, const char *from, int64_t from_stride, int64_t rows, int64_t columns,
+                            int64_t size);
 /* muster_copy of checked operands at host addresses. */
 void mst_copy_host(const muster_tensor *x, const muster_tensor *y);
 /* A view of row 0 of a tensor that has at least one axis. */

@@ -75,10 +75,11 @@ muster_status mst_worker_convert(muster_worker *worker, muster_dtype dtype, void
  * All are device addresses. */
 muster_status mst_worker_update(muster_worker *worker, muster_dtype dtype, void *x, const void *parameter, void *velocity, const void *sum,
                                 int64_t count, double alpha, double beta);
-/* muster_take where x has only the rows from index `first` on, of `total`: y becomes 0 where the
- * index lies elsewhere. The same for muster_scatter_add, where y has only these rows: what belongs
- * elsewhere is left out. Both refuse an index outside of [0, total). MST_INDICES_CHECKED as total:
- * the caller has checked the indices. */
+/* muster_take where x has only the rows from index `first` on, of `total`: y becomes 0, of floats
+ * -0, where the index lies elsewhere: what is added to it keeps its bits. The same for
+ * muster_scatter_add, where y has only these rows: what belongs elsewhere is left out. Both refuse
+ * an index outside of [0, total). MST_INDICES_CHECKED as total: the caller has checked the
+ * indices. */
 enum { MST_INDICES_CHECKED = -1 };
 muster_status mst_worker_take_part(muster_worker *worker, muster_tensor x, muster_tensor indices, int64_t first, int64_t total,
                                    muster_tensor y);
@@ -96,9 +97,16 @@ muster_status mst_worker_gather_rows(muster_worker *worker, void *to, const void
 /* Operations without their checks, for a caller whose operands the checks would accept. */
 /* y = A x, as muster_gemv. x and y may also be matrices of one column. */
 muster_status mst_gemv_launch(muster_worker *worker, const muster_tensor *a, const muster_tensor *x, const muster_tensor *y);
-/* muster_reduce_axes; bit d of `axes` for axis d, length: the number of elements of each result. */
+/* The dtype of sums and products of this dtype: 64 bits for integers, i64 for truth values. */
+muster_dtype mst_dtype_summed(muster_dtype dtype);
+/* muster_reduce_axes; bit d of `axes` for axis d, length: the number of elements of each result. An
+ * average is the sum divided by `all`. y may have more dtypes than muster_reduce takes: of sums
+ * and products of integers and truth values any integer dtype (the low bits) and f64. */
 muster_status mst_reduce_launch(muster_worker *worker, muster_reduction op, const muster_tensor *x, uint32_t axes, const muster_tensor *y,
-                                int64_t length);
+                                int64_t length, int64_t all);
+/* muster_cumsum; y may have more dtypes: of integers and truth values any integer dtype (the low
+ * bits). */
+muster_status mst_cumsum_launch(muster_worker *worker, const muster_tensor *x, int32_t axis, const muster_tensor *y);
 
 /* The kernel sources of all operations. */
 extern const mst_code_sources mst_ops_code;

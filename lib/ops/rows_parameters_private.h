@@ -12,6 +12,7 @@ typedef struct mst_rows_parameters {
     void *work;                            /* scratch memory of the operation */
     int64_t chunk, chunks;                 /* a row is cut into chunks of that many elements */
     int32_t dtype, op;
+    int32_t result; /* cumsum: the dtype of y */
 } mst_rows_parameters;
 
 #endif

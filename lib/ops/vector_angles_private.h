@@ -45,7 +45,7 @@ MST_VECTOR_INLINE float mst_vector_tanf(float x) {
  * pi / 4 + atan((a - 1) / (a + 1)) = pi / 2 + atan(-1 / a). */
 MST_VECTOR_INLINE double mst_atan_positive(double a) {
     const int middle = a > 0x1.a827999fcef32p-2, large = a > 0x1.3504f333f9de6p+1;
-    const double above = large ? -1 : middle ? a - 1 : a, below = large ? a : middle ? a + 1 : 1;
+    const double above = large ? -1 : middle ? a - 1 : a, below = mst_vector_choose(large, a, middle ? a + 1 : 1);
     const double offset = large ? 0x1.921fb54442d18p+0 : middle ? 0x1.921fb54442d18p-1 : 0, t = above / below, z = t * t;
     const double q =
         0x1.fffffffffe685p-1 +
@@ -65,25 +65,33 @@ MST_VECTOR_INLINE double mst_vector_with_sign(double size, double sign) {
 MST_VECTOR_INLINE double mst_vector_atan(double x) { return mst_vector_with_sign(mst_atan_positive(mst_vector_with_sign(x, 1)), x); }
 MST_VECTOR_INLINE float mst_vector_atanf(float x) { return (float)mst_vector_atan((double)x); }
 
+/* 2^-800, in place of 0 below a quotient whose angle is pi / 2: a division by 0 would raise an
+ * exception. The compiler does not see the number, as with mst_exp_most. */
+extern const double mst_least_divisor __attribute__((visibility("hidden")));
+
 /* asin(x) = atan(x / sqrt(1 - x^2)), acos(x) = 2 atan(sqrt((1 - x) / (1 + x))). The differences are
- * exact; roots of negative numbers are NaN. */
+ * exact; roots of negative numbers are NaN. In place of 0 a divisor is so small that the angle of
+ * the quotient is pi / 2: a division by 0 would raise an exception. */
 MST_VECTOR_INLINE float mst_vector_asinf(float x) {
     const double v = (double)x;
-    return (float)mst_vector_atan(v / sqrt((1 - v) * (1 + v)));
+    const double square = (1 - v) * (1 + v);
+    return (float)mst_vector_atan(v / sqrt(mst_vector_choose(square == 0, mst_least_divisor, square)));
 }
 MST_VECTOR_INLINE float mst_vector_acosf(float x) {
     const double v = (double)x;
-    return (float)(2 * mst_atan_positive(sqrt((1 - v) / (1 + v))));
+    const double sum = 1 + v;
+    return (float)(2 * mst_atan_positive(sqrt((1 - v) / mst_vector_choose(sum == 0, mst_least_divisor, sum))));
 }
 
 /* The angle of the point (x, y), with the special cases of C11, F.10.1.4. */
 MST_VECTOR_INLINE float mst_vector_atan2f(float y, float x) {
-    const double ay = mst_vector_with_sign((double)y, 1), ax = mst_vector_with_sign((double)x, 1), quotient = ay / ax;
+    const double ay = mst_vector_with_sign((double)y, 1), ax = mst_vector_with_sign((double)x, 1);
+    const double quotient = ay / mst_vector_choose(ax == 0, mst_least_divisor, ax);
     const double infinity = mst_f64_of_bits(0x7ff0000000000000u);
-    const double slope = (ax == infinity) & (ay == infinity) ? 1 : quotient, checked = ay == 0 ? 0 : slope;
+    const double slope = ((ax == infinity) & (ay == infinity)) ? 1 : quotient, checked = ay == 0 ? 0 : slope;
     const double angle = mst_atan_positive(checked), turned = mst_bits_of_f64((double)x) >> 63 ? 0x1.921fb54442d18p+1 - angle : angle;
     const double result = mst_vector_with_sign(turned, (double)y);
-    return (x == x) & (y == y) ? (float)result : x + y;
+    return ((x == x) & (y == y)) ? (float)result : x + y;
 }
 
 #endif

@@ -30,7 +30,7 @@ MST_VECTOR_INLINE float mst_vector_coshf(float x) {
 MST_VECTOR_INLINE float mst_log_checked(float x, double value) {
     const float infinity = mst_vector_of_bits(0x7f800000u);
     const float special = x == 0 ? -infinity : x < 0 ? mst_vector_of_bits(0x7fc00000u) : x;
-    return (x > 0) & (x < infinity) ? (float)value : special;
+    return ((x > 0) & (x < infinity)) ? (float)value : special;
 }
 MST_VECTOR_INLINE float mst_vector_log2f(float x) {
     double e;
@@ -47,7 +47,7 @@ MST_VECTOR_INLINE float mst_vector_log1pf(float x) {
     const float infinity = mst_vector_of_bits(0x7f800000u);
     const double u = 1 + (double)x, value = mst_vector_log_positive(u) + ((double)x - (u - 1)) / u;
     const float special = x == -1 ? -infinity : x < -1 ? mst_vector_of_bits(0x7fc00000u) : x;
-    return (x > -1) & (x < infinity) & (x != 0) ? (float)value : special;
+    return ((x > -1) & (x < infinity) & (x != 0)) ? (float)value : special;
 }
 
 /* 1 - erf(a) = scale (1 + p), for a in [0, 10.4]. -log(1 - erf(a)) = a^2 + a q with a polynomial q
@@ -91,13 +91,16 @@ MST_VECTOR_INLINE float mst_vector_geluf(float x) {
     return (float)(v * (v > 0 ? 1 - below : below));
 }
 
+/* 15, unseen by the compiler like mst_exp_most. */
+extern const float mst_gelu_most __attribute__((visibility("hidden")));
+
 /* The derivative of gelu, P(x) + x p(x) with P the normal distribution and p its density, in float:
  * within 4 units in the last place of the larger of the two terms. In double it would take twice as
  * long. For x < 0 it is exp(-y^2 / 2) (tail - y / sqrt(2 pi)) with y = -x, and for x > 0 it is 1
  * less that of y = x. y^2 is the exact square of the first 12 bits of y, and a rest. 2^64 times the
  * power of two is a normal number where that itself is not. */
 MST_VECTOR_INLINE float mst_vector_gelu_derivativef(float x) {
-    const float size = mst_vector_of_bits(mst_vector_bits(x) & 0x7fffffffu), y = size > 15 ? 15 : size;
+    const float size = mst_vector_of_bits(mst_vector_bits(x) & 0x7fffffffu), y = size > mst_gelu_most ? mst_gelu_most : size;
     const float first = mst_vector_of_bits(mst_vector_bits(y) & 0xfffff000u), square = first * first, rest = (y - first) * (y + first);
     const float shifted = square * -0x1.715476p-1f + 0x1.8p23f, k = shifted - 0x1.8p23f;
     const float r = ((-0.5f * square - k * 0x1.62e4p-1f) - k * 0x1.7f7d1cp-20f) - 0.5f * rest; /* log(2) in two parts */

@@ -29,6 +29,13 @@ MST_VECTOR_INLINE double mst_f64_of_bits(uint64_t bits) {
     return value;
 }
 
+/* yes ? a : b, of divisors. By their bits: of a plain choice the compiler would divide by both and
+ * choose between the quotients, and a division by 0 that is not chosen raises an exception. */
+MST_VECTOR_INLINE double mst_vector_choose(int yes, double a, double b) {
+    const uint64_t mask = -(uint64_t)(yes != 0);
+    return mst_f64_of_bits((mst_bits_of_f64(a) & mask) | (mst_bits_of_f64(b) & ~mask));
+}
+
 /* exp(x) = 2^k (1 + p), with x = k log(2) + r and p = exp(r) - 1. Adding 1.5 * 2^52 rounds to an
  * integer, which is then in the low bits of the sum. *scale becomes 2^k. x is in [-700, 700]. */
 MST_VECTOR_INLINE double mst_exp_parts(double x, double *scale) {
@@ -42,10 +49,19 @@ MST_VECTOR_INLINE double mst_exp_parts(double x, double *scale) {
     return r + r * r * q;
 }
 
+/* -160 and 160. The compiler does not see the numbers: it would compute what follows for each of
+ * them beforehand, for x without bounds otherwise, and select afterwards. That raises floating-
+ * point exceptions for finite operands, which a program may trap. */
+#ifdef __CUDACC_RTC__ /* device code has no exceptions, and no symbols of the library */
+static constexpr double mst_exp_least = -160, mst_exp_most = 160;
+#else
+extern const double mst_exp_least __attribute__((visibility("hidden"))), mst_exp_most __attribute__((visibility("hidden")));
+#endif
+
 /* Beyond these bounds a float result is infinite or 0. NaN stays NaN. */
 MST_VECTOR_INLINE double mst_exp_bounded(double x) {
-    x = x < -160 ? -160 : x;
-    return x > 160 ? 160 : x;
+    x = x < mst_exp_least ? mst_exp_least : x;
+    return x > mst_exp_most ? mst_exp_most : x;
 }
 
 MST_VECTOR_INLINE double mst_vector_exp(double x) {
@@ -110,7 +126,7 @@ MST_VECTOR_INLINE float mst_vector_logf(float x) {
     const float rest = f2 * (f * p - 0.5f) + e * -0x1.bd0106p-13f;
     const float value = (f + rest) + e * 0x1.63p-1f;
     const float special = x == 0 ? -infinity : x < 0 ? mst_vector_of_bits(0x7fc00000u) : x;
-    return (x > 0) & (x < infinity) ? value : special;
+    return ((x > 0) & (x < infinity)) ? value : special;
 }
 
 /* tanh in float, within 2 ulp; in double it would take twice as long. Below 0.625 an odd
@@ -126,6 +142,27 @@ MST_VECTOR_INLINE float mst_vector_tanhf(float x) {
     const float scale = mst_vector_of_bits((mst_vector_bits(shifted) << 23) + 0x3f800000u), e = scale + scale * (r + r * r * q);
     const float large = 1 - 2 / (e + 1);
     return mst_vector_of_bits(mst_vector_bits(a < 0.625f ? small : large) | sign);
+}
+
+/* The bounds of mst_vector_expf, as mst_exp_least. */
+#ifdef __CUDACC_RTC__
+static constexpr float mst_expf_least = -104, mst_expf_most = 89;
+#else
+extern const float mst_expf_least __attribute__((visibility("hidden"))), mst_expf_most __attribute__((visibility("hidden")));
+#endif
+
+/* exp in float, within 2 ulp; in double it would take twice as long. 2^k is two factors: results
+ * may be subnormal, or infinite. */
+MST_VECTOR_INLINE float mst_vector_expf(float x) {
+    x = x < mst_expf_least ? mst_expf_least : x;
+    x = x > mst_expf_most ? mst_expf_most : x;
+    const float shifted = x * 0x1.715476p+0f + 0x1.8p23f, k = shifted - 0x1.8p23f;
+    const float r = (x - k * 0x1.62e4p-1f) - k * 0x1.7f7d1cp-20f; /* log(2) in two parts; k times the first is exact */
+    const float q = 0x1p-1f + r * (0x1.55548ep-3f + r * (0x1.55545ep-5f + r * (0x1.123bdp-7f + r * 0x1.6db4cep-10f)));
+    const int32_t exponent = (int32_t)(mst_vector_bits(shifted) - 0x4b400000u), half = exponent >> 1;
+    const float first = mst_vector_of_bits((uint32_t)(half + 127) << 23),
+                second = mst_vector_of_bits((uint32_t)(exponent - half + 127) << 23);
+    return (first + first * (r + r * r * q)) * second;
 }
 
 /* 1 / (1 + exp(-x)). */

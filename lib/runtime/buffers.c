@@ -60,7 +60,7 @@ static void buffers_end(mst_buffer_keeper *keeper) {
     kept_buffer *kept = (kept_buffer *)keeper;
     mst_pool *pool = kept->runtime->pool;
     kept->buffer = NULL;
-    if (mst_current_worker() || mst_pool_enter(pool, "muster_buffer_destroy", 0) != MUSTER_OK) return;
+    if (mst_current_worker() || mst_pool_enter_to_end(pool, "muster_buffer_destroy") != MUSTER_OK) return;
     buffers_unlink(kept);
     mst_pool_leave(pool);
 }
@@ -102,7 +102,7 @@ muster_status muster_runtime_unregister_buffer(muster_runtime *runtime, muster_b
     kept_buffer *kept = (kept_buffer *)mst_buffer_get_keeper(buffer);
     if (!kept || kept->runtime != runtime)
         return mst_error(MUSTER_INVALID_ARGUMENT, "%s: buffer: expected one that is registered in this runtime, received another", where);
-    MUSTER_TRY(mst_pool_enter(runtime->pool, where, 0));
+    MUSTER_TRY(mst_pool_enter_to_end(runtime->pool, where));
     int64_t bytes;
     void *storage = mst_buffer_storage(buffer, &bytes);
     if (bytes) mst_runtime_unregister(runtime, storage);

@@ -146,6 +146,15 @@ muster_status mst_runtime_find(muster_runtime *runtime, const char *name, const 
     return end(runtime, status);
 }
 
+muster_status mst_runtime_find_public(muster_runtime *runtime, const char *name, const char *where, const char *what, int32_t *rank) {
+    const int64_t number = runtime && name ? number_of(name) : -1;
+    int32_t local;
+    if (number >= 0 && number < runtime->total) return *rank = (int32_t)number, MUSTER_OK;
+    MUSTER_TRY(mst_runtime_find(runtime, name, where, what, &local));
+    *rank = runtime->first + local;
+    return MUSTER_OK;
+}
+
 muster_status muster_runtime_find_device(muster_runtime *runtime, const char *name, int32_t *rank) {
     static const char where[] = "muster_runtime_find_device";
     int32_t local;

@@ -1,34 +1,33 @@
-#include "runtime_impl.h"
+#include "object_names_private.h"
 
 #include <string.h>
 #include <unistd.h>
 
-typedef struct mst_name {
-    struct mst_name *next;
-    char text[];
-} mst_name;
-
-/* Equal names share one string. A program that creates and destroys the same functions again and
- * again therefore keeps one copy of each name. */
-const char *mst_runtime_keep_name(muster_runtime *runtime, const char *name) {
-    for (mst_name *known = runtime->names; known; known = known->next) {
-        if (strcmp(known->text, name) == 0) return known->text;
-    }
-    size_t bytes = strlen(name) + 1;
-    mst_name *added = mst_alloc(sizeof(mst_name) + bytes);
-    if (!added) return NULL;
-    memcpy(added->text, name, bytes);
-    added->next = runtime->names;
-    runtime->names = added;
-    return added->text;
+mst_object *mst_runtime_look(muster_runtime *runtime, const char *kind, const char *name) {
+    const mst_name *held = mst_name_find(runtime, name);
+    mst_object *at = held ? held->objects : NULL;
+    while (at && strcmp(at->kind, kind) != 0) at = at->older;
+    return at;
 }
 
-void mst_runtime_names_free(muster_runtime *runtime) {
-    while (runtime->names) {
-        mst_name *next = runtime->names->next;
-        mst_free(runtime->names);
-        runtime->names = next;
-    }
+void mst_runtime_add_nameless(muster_runtime *runtime, mst_object *object, const char *kind) {
+    object->runtime = runtime;
+    object->kind = kind;
+    object->next = runtime->objects;
+    if (object->next) object->next->previous = object;
+    runtime->objects = object;
+}
+
+muster_status mst_runtime_add_newest(muster_runtime *runtime, mst_object *object, const char *kind, const char *name, const char *where) {
+    mst_name *held = mst_name_use(runtime, name, where);
+    if (!held) return MUSTER_OUT_OF_MEMORY;
+    mst_runtime_add_nameless(runtime, object, kind);
+    object->held = held;
+    object->name = held->text;
+    object->older = held->objects;
+    if (object->older) object->older->newer = object;
+    held->objects = object;
+    return MUSTER_OK;
 }
 
 muster_status mst_runtime_add(muster_runtime *runtime, mst_object *object, const char *kind, const char *name, const char *where) {
@@ -37,47 +36,40 @@ muster_status mst_runtime_add(muster_runtime *runtime, mst_object *object, const
                          name ? "\"\"" : "NULL");
     }
     MUSTER_TRY(mst_check_utf8(name, where, "name"));
-    for (const mst_object *other = runtime->objects; other; other = other->next) {
-        if (strcmp(other->kind, kind) == 0 && strcmp(other->name, name) == 0) {
-            return mst_error(MUSTER_INVALID_ARGUMENT, "%s: name: expected a name that no %s of this runtime has, received '%.200s'", where,
-                             kind, name);
-        }
+    if (mst_runtime_look(runtime, kind, name)) {
+        return mst_error(MUSTER_INVALID_ARGUMENT, "%s: name: expected a name that no %s of this runtime has, received '%.200s'", where,
+                         kind, name);
     }
-    const char *copy = mst_runtime_keep_name(runtime, name);
-    if (!copy) return mst_out_of_memory(where, (int64_t)strlen(name) + 1);
-    object->runtime = runtime;
-    object->kind = kind;
-    object->name = (char *)(uintptr_t)copy;
-    object->next = runtime->objects;
-    runtime->objects = object;
+    return mst_runtime_add_newest(runtime, object, kind, name, where);
+}
+
+muster_status mst_runtime_find_object(muster_runtime *runtime, const char *kind, const char *name, const char *where, mst_object **object) {
+    mst_object *found = mst_runtime_look(runtime, kind, name);
+    if (!found)
+        return mst_error(MUSTER_INVALID_ARGUMENT, "%s: name: expected the name of a %s of this runtime, received '%.200s'", where, kind,
+                         name);
+    *object = found;
     return MUSTER_OK;
 }
 
-static bool has_name(const mst_object *object, const char *kind, const char *name) {
-    return object->name && strcmp(object->kind, kind) == 0 && strcmp(object->name, name) == 0;
-}
-
-muster_status mst_runtime_find_object(const muster_runtime *runtime, const char *kind, const char *name, const char *where,
-                                      mst_object **object) {
-    for (mst_object *at = runtime->objects; at; at = at->next) {
-        if (!has_name(at, kind, name)) continue;
-        *object = at;
-        return MUSTER_OK;
-    }
-    return mst_error(MUSTER_INVALID_ARGUMENT, "%s: name: expected the name of a %s of this runtime, received '%.200s'", where, kind, name);
+static void object_give_name(mst_object *object) {
+    *(object->newer ? &object->newer->older : &object->held->objects) = object->older;
+    if (object->older) object->older->newer = object->newer;
+    object->older = object->newer = NULL;
+    mst_name_leave(object->runtime, object->held);
+    object->name = NULL;
+    object->held = NULL;
 }
 
 /* An object that is not in the list is left as it is, so that both muster_runtime_close and the
  * object's own destroy function may remove it. */
 void mst_runtime_remove(mst_object *object) {
-    if (!object->runtime) return;
-    for (mst_object **link = &object->runtime->objects; *link; link = &(*link)->next) {
-        if (*link != object) continue;
-        *link = object->next;
-        object->name = NULL;
-        object->next = NULL;
-        return;
-    }
+    muster_runtime *runtime = object->runtime;
+    if (!runtime || (!object->previous && runtime->objects != object)) return;
+    *(object->previous ? &object->previous->next : &runtime->objects) = object->next;
+    if (object->next) object->next->previous = object->previous;
+    object->next = object->previous = NULL;
+    if (object->held) object_give_name(object);
 }
 
 muster_runtime mst_runtime_closed;

@@ -77,7 +77,7 @@ bool mst_runtime_unregister(muster_runtime *runtime, void *address) {
 muster_status muster_runtime_unregister_memory(muster_runtime *runtime, void *address) {
     static const char where[] = "muster_runtime_unregister_memory";
     if (!runtime) return mst_error_null(where, "runtime", "a runtime");
-    MUSTER_TRY(mst_pool_enter(runtime->pool, where, 0));
+    MUSTER_TRY(mst_pool_enter_to_end(runtime->pool, where));
     const bool found = mst_runtime_unregister(runtime, address);
     mst_pool_leave(runtime->pool);
     if (found) return MUSTER_OK;

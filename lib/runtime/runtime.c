@@ -2,9 +2,9 @@
 #include "environment_impl.h"
 #include "nn_impl.h"
 #include "nodes_private.h"
+#include "object_names_private.h"
 #include "ops_impl.h"
 #include "options_impl.h"
-#include "runtime_impl.h"
 #include "topology_impl.h"
 
 #include <stdio.h>
@@ -155,7 +155,7 @@ static void dismantle(muster_runtime *runtime) {
     mst_runtime_nodes_close(runtime);
     mst_runtime_trace_close(runtime);
     if (runtime->pool) mst_pool_destroy(runtime->pool);
-    mst_runtime_names_free(runtime);
+    mst_object_names_free(runtime);
     mst_runtime_unregister_all(runtime);
     mst_runtime_release_buffers(runtime);
     mst_runtime_release_tensors(runtime);
@@ -255,7 +255,7 @@ muster_status muster_runtime_close(muster_runtime *runtime) {
     /* A child after fork has none of the parent's worker threads, and its copy of the memory may be
      * in the middle of a change. It therefore touches nothing. */
     if (runtime->pool && runtime->process != getpid()) return MUSTER_OK;
-    MUSTER_TRY(mst_pool_enter(runtime->pool, "muster_runtime_close", 0));
+    MUSTER_TRY(mst_pool_enter_to_end(runtime->pool, "muster_runtime_close"));
     mst_runtime_trace_at_close(runtime);
     destroy_objects(runtime, "function"); /* first, because they count the variables that they use */
     destroy_objects(runtime, NULL);
@@ -282,8 +282,10 @@ muster_status muster_runtime_dump(muster_runtime *runtime, int32_t events) {
     if (!runtime) return mst_error_null("muster_runtime_dump", "runtime", "a runtime");
     MUSTER_TRY(mst_runtime_check_open(runtime, "muster_runtime_dump"));
     if (events < 0) return mst_error(MUSTER_INVALID_ARGUMENT, "muster_runtime_dump: events: expected 0 or more, received %d", events);
+    mst_names_read_begin(runtime);
     for (int32_t r = 0; r < runtime->size; r++) {
         mst_recorder_dump(&mst_pool_worker(runtime->pool, r)->recorder, runtime->first + r, events, dump_line, runtime);
     }
+    mst_names_read_end(runtime);
     return MUSTER_OK;
 }

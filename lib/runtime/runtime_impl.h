@@ -9,16 +9,38 @@
 #include <pthread.h>
 #include <sched.h>
 
+typedef struct mst_name mst_name; /* object_names.c */
+
 /* The head of an object that belongs to a runtime, such as a function or a variable. Closing the
- * runtime destroys it. Names are unique among objects of one kind. */
+ * runtime destroys it. Names are unique among objects of one kind, except kernels. */
 typedef struct mst_object {
     struct muster_runtime *runtime;
-    char *name;
+    const char *name; /* NULL: it has none, or is not in the list */
     const char *kind; /* "function", "variable" */
     /* Frees the object. Runs while the pool is entered, or at close. */
     void (*destroy)(struct mst_object *self);
-    struct mst_object *next;
+    struct mst_object *next, *previous; /* in the list of the runtime */
+    struct mst_object *older, *newer;   /* of the same name */
+    mst_name *held;                     /* what `name` points into */
 } mst_object;
+
+/* The names that the runtime keeps: a hash table. */
+typedef struct mst_names_of_objects {
+    mst_name **slots;
+    int64_t slot_count;      /* a power of two, or 0 */
+    int64_t used, unused;    /* names with and without users */
+    int64_t compared;        /* for tests: names that a search has looked at */
+    _Atomic int32_t readers; /* of recorders, beside calls */
+} mst_names_of_objects;
+
+/* The names of the steps of a compiled graph, in its order. */
+typedef struct mst_step_names {
+    mst_object object; /* without a name, so that the names end before the runtime */
+    int32_t count;
+    bool closed; /* with the runtime */
+    mst_name **held;
+    const char **names; /* [count] */
+} mst_step_names;
 
 /* Names the callback that this thread runs, such as "a rule of a server", while closing a runtime
  * from it would wait for ever. NULL: none. */
@@ -83,11 +105,10 @@ struct muster_runtime {
     /* trace.c */
     bool nvtx;
     int64_t recorder_events;
-    char *trace_path;         /* NULL: no trace at close */
-    int64_t clock_ahead_ns;   /* of that of process 0; compared only where a process writes a trace */
-    const char *trace_source; /* what asked for it, for messages */
-    /* object.c */
-    struct mst_name *names;
+    char *trace_path;                  /* NULL: no trace at close */
+    int64_t clock_ahead_ns;            /* of that of process 0; compared only where a process writes a trace */
+    const char *trace_source;          /* what asked for it, for messages */
+    mst_names_of_objects object_names; /* object_names.c; guarded by mst_pool_enter */
     /* names.c: names of devices, under their own lock */
     pthread_mutex_t device_names_lock;
     bool device_names_open;
@@ -102,13 +123,19 @@ struct muster_runtime {
     muster_destroy_function log_destroy;
 };
 
-/* Between mst_pool_enter and mst_pool_leave. Adds the object under a copy of the name. Refuses a
- * name that is empty or taken. where: the public function, for messages. */
+/* object.c, between mst_pool_enter and mst_pool_leave. Adds the object under a copy of the name,
+ * which lives as long as the object is in the list. Refuses a name that is empty, or taken by
+ * another of this kind. where: the public function, for messages. */
 muster_status mst_runtime_add(muster_runtime *runtime, mst_object *object, const char *kind, const char *name, const char *where);
+/* The same, also where others of this kind have the name: it then means the newest. */
+muster_status mst_runtime_add_newest(muster_runtime *runtime, mst_object *object, const char *kind, const char *name, const char *where);
+/* Adds an object without a name, which close destroys. */
+void mst_runtime_add_nameless(muster_runtime *runtime, mst_object *object, const char *kind);
+/* Between mst_pool_enter and mst_pool_leave. The newest object of this kind and name, or NULL. */
+mst_object *mst_runtime_look(muster_runtime *runtime, const char *kind, const char *name);
 /* Between mst_pool_enter and mst_pool_leave. The object of this kind and name; a name that no
  * object has is INVALID_ARGUMENT. where: the public function, for messages. */
-muster_status mst_runtime_find_object(const muster_runtime *runtime, const char *kind, const char *name, const char *where,
-                                      mst_object **object);
+muster_status mst_runtime_find_object(muster_runtime *runtime, const char *kind, const char *name, const char *where, mst_object **object);
 /* Between mst_pool_enter and mst_pool_leave. Takes the object out of the list and takes its name
  * away; an object that is not in the list stays as it is. At close each object is removed before
  * its destroy runs, functions first, since they count the variables that they use. */
@@ -124,12 +151,14 @@ muster_status mst_runtime_check_open(const muster_runtime *runtime, const char *
 mst_owned *mst_runtime_take_ended(muster_runtime *runtime);
 /* What the runtime of a retired object is: it is closed. */
 extern muster_runtime mst_runtime_closed;
-/* A copy of the name that lives until close; equal names share one. Between mst_pool_enter and
- * mst_pool_leave. NULL: out of memory. */
-const char *mst_runtime_keep_name(muster_runtime *runtime, const char *name);
-/* Frees the names of all objects. Names live until close, because recorders hold pointers to
- * them. */
-void mst_runtime_names_free(muster_runtime *runtime);
+/* step_names.c. Keeps `count` names of steps, which title(user, index) gives one by one.
+ * Between mst_pool_enter and mst_pool_leave. *made is set also after a failure, and is given to
+ * mst_step_names_free. Errors: OUT_OF_MEMORY. */
+muster_status mst_step_names_make(muster_runtime *runtime, const char *where, int32_t count,
+                                  const char *(*title)(const void *user, int32_t index), const void *user, mst_step_names **made);
+/* Not between mst_pool_enter and mst_pool_leave; also when the runtime has been closed. Accepts
+ * NULL. */
+void mst_step_names_free(mst_step_names *names);
 
 /* log.c. Reads where the log goes, and from which level on. Errors: INVALID_ARGUMENT. */
 muster_status mst_runtime_log_open(muster_runtime *runtime, const muster_runtime_options *options);
@@ -183,6 +212,8 @@ void mst_runtime_names_close(muster_runtime *runtime);
 /* The number in this process of the device called `name`; NULL: the default device. where, what:
  * the public function and its argument, for messages. */
 muster_status mst_runtime_find(muster_runtime *runtime, const char *name, const char *where, const char *what, int32_t *rank);
+/* The same, but the public rank, and a number names a device of any process. */
+muster_status mst_runtime_find_public(muster_runtime *runtime, const char *name, const char *where, const char *what, int32_t *rank);
 /* A device as messages name it, with its public rank: "1 ('left', 'host cpu 1')". rank: its number
  * in this process. */
 const char *mst_runtime_device_text(muster_runtime *runtime, int32_t rank, char text[MST_DEVICE_TEXT]);

@@ -52,10 +52,12 @@ muster_status mst_runtime_check_settings(const muster_runtime_options *options) 
         return mst_error(MUSTER_INVALID_ARGUMENT,
                          "%s: options: on_lost: expected MUSTER_LOST_ABORT (0) or MUSTER_LOST_ERROR (1), received %d", where,
                          (int)options->on_lost);
-    if (options->mpi_communicator < 0)
-        return mst_error(MUSTER_INVALID_ARGUMENT,
-                         "%s: options: mpi_communicator: expected 1 + MPI_Comm_c2f of a communicator, or 0, received %" PRId64, where,
-                         options->mpi_communicator);
+    /* MPICH's are negative: their kind stands in the highest bits. */
+    if (options->mpi_communicator < INT32_MIN + INT64_C(1) || options->mpi_communicator > INT32_MAX + INT64_C(1))
+        return mst_error(
+            MUSTER_INVALID_ARGUMENT,
+            "%s: options: mpi_communicator: expected 1 + MPI_Comm_c2f of a communicator, which has 32 bits, or 0, received %" PRId64, where,
+            options->mpi_communicator);
     return settings_check_environment();
 }
 

@@ -301,7 +301,7 @@ muster_status muster_runtime_tensor_destroy(muster_runtime *runtime, muster_tens
     if (tensor.device == MUSTER_DEVICE_HOST)
         return mst_error(MUSTER_INVALID_ARGUMENT, "%s: tensor: expected one that muster_runtime_tensor_create gave, received host memory",
                          where);
-    MUSTER_TRY(mst_pool_enter(runtime->pool, where, 0));
+    MUSTER_TRY(mst_pool_enter_to_end(runtime->pool, where));
     const muster_status status = destroy(runtime, tensor, where);
     mst_pool_leave(runtime->pool);
     return status;

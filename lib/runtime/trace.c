@@ -1,6 +1,7 @@
 /* The settings for the recorders and their trace. */
 #include "environment_impl.h"
 #include "nodes_private.h"
+#include "object_names_private.h"
 #include "trace_impl.h"
 
 #include <stdio.h>
@@ -94,7 +95,9 @@ static muster_status write_trace(muster_runtime *runtime, const char *path, cons
         tracks[r] = (mst_trace_track){&mst_pool_worker(runtime->pool, r)->recorder, runtime->devices[r]->name, runtime->first,
                                       runtime->clock_ahead_ns};
     }
+    mst_names_read_begin(runtime);
     muster_status status = mst_trace_write(tracks, runtime->size, path, where);
+    mst_names_read_end(runtime);
     mst_free(tracks);
     return status;
 }

@@ -40,7 +40,8 @@ static muster_status client_enter(muster_client *client, const char *where, bool
     if (__builtin_expect(atomic_exchange(&client->inside, 1) != 0, 0))
         return mst_error(MUSTER_BAD_STATE, "%s: client: another thread is using it", where);
     if (client->worker) {
-        const muster_status status = client_check_worker(client, where);
+        muster_status status = client_check_worker(client, where);
+        if (status == MUSTER_OK && !wait) status = mst_worker_check(client->worker, where); /* an ended call sends nothing */
         if (__builtin_expect(status != MUSTER_OK, 0)) return client_refuse(client, status);
     }
     if (__builtin_expect(!wait && atomic_load(&((muster_server *)server)->life) != MST_SERVER_OPEN, 0))
@@ -53,14 +54,20 @@ muster_status mst_client_enter_wait(muster_client *client, const char *where) { 
 
 /* ---- a worker's ---- */
 
-/* Requests that the body has left unfinished may use memory that is freed with the run. */
+/* Requests that the body has left unfinished may use memory that is freed with the run. Those of a
+ * call that was ended go on to their end. */
 static muster_status client_end_requests(muster_client *client) {
     muster_status first = MUSTER_OK;
     char message[MST_MESSAGE_SIZE];
+    const bool drains = mst_pool_aborted(client->worker) && mst_pool_aborted_status(client->worker) == MUSTER_CANCELLED;
     for (muster_request *request = client->made; request; request = request->next_made) {
-        if (!request->live || mst_request_finished(request)) continue;
-        muster_status status;
-        mst_request_finish(request, "muster_worker_client", true, &status);
+        muster_status status = MUSTER_OK;
+        const bool left = request->left, ends = (request->live || left) && !mst_request_finished(request);
+        if (!ends && !left) continue;
+        request->left = false;
+        request->drains = drains;
+        if (ends) mst_request_finish(request, "muster_worker_client", true, &status);
+        if (left) mst_request_give(request);
         if ((status != MUSTER_TIMEOUT && status != MUSTER_ABORTED) || first != MUSTER_OK) continue;
         first = status;
         mst_error_save(message);

@@ -187,7 +187,7 @@ static muster_status server_fill_and_list(mst_creation *c) {
 
 void mst_server_dismantle(muster_server *server) {
     mst_progress_stop(server);
-    if (server->workers && mst_server_stages(server) && mst_pool_enter(server->runtime->pool, "muster_server_create", 0) == MUSTER_OK) {
+    if (server->workers && mst_server_stages(server) && mst_pool_enter_to_end(server->runtime->pool, "muster_server_create") == MUSTER_OK) {
         mst_client_staging_close_all(server);
         mst_pool_leave(server->runtime->pool);
     }

@@ -46,7 +46,9 @@ static muster_status creation_lead(mst_creation *c) {
 
 static muster_status creation_learn_server(mst_creation *c) {
     int64_t address = (int64_t)(intptr_t)c->server;
-    const muster_tensor place = muster_worker_scratch(c->worker, MUSTER_I64, 0, NULL), host = muster_i64(&address);
+    muster_tensor place;
+    MUSTER_TRY(muster_worker_scratch(c->worker, MUSTER_I64, 0, NULL, &place));
+    const muster_tensor host = muster_i64(&address);
     if (c->worker->rank == 0) MUSTER_TRY(muster_worker_write(c->worker, host, place));
     MUSTER_TRY(muster_worker_broadcast(c->worker, NULL, 0, place, place));
     MUSTER_TRY(muster_worker_read(c->worker, place, host));

@@ -51,17 +51,6 @@ static muster_status operation_check(const submission *o, const muster_client *c
     return operation_check_device(o, client);
 }
 
-/* Reserves memory for the copy before anything else changes. */
-static muster_status operation_reserve_copy(muster_request *request, const char *where, int64_t bytes) {
-    if (request->copy_bytes >= bytes) return MUSTER_OK;
-    char *copy = mst_alloc_uninitialised((size_t)bytes);
-    if (!copy) return mst_out_of_memory(where, bytes);
-    mst_free(request->copy);
-    request->copy = copy;
-    request->copy_bytes = bytes;
-    return MUSTER_OK;
-}
-
 static muster_status operation_prepare(muster_client *client, const submission *o, muster_request **request, char **from) {
     const mst_value *value = &client->server->values[o->index];
     const bool zero = o->rule && o->rule->number == MUSTER_RULE_ZERO;
@@ -78,7 +67,7 @@ static muster_status operation_prepare(muster_client *client, const submission *
         status = mst_stage_attach(taken, o->where, *from);
         *from = taken->operation.memory;
     } else if (o->flags & MUSTER_SEND_COPY && !zero) {
-        status = operation_reserve_copy(taken, o->where, value->bytes);
+        status = mst_request_reserve_copy(taken, o->where, value->bytes); /* before anything else changes */
         taken->operation.memory = taken->copy;
     }
     if (status == MUSTER_OK)

@@ -26,21 +26,33 @@ muster_request *mst_request_take(muster_client *client) {
         client->made = request;
     }
     request->live = true;
-    request->begun = request->waiting = false;
+    request->begun = request->waiting = request->left = request->drains = false;
     request->slot = NULL;
     request->target = MST_REQUEST_UNWATCHED + (uint64_t)client->server->shards;
     request->completion = (mst_completion){0};
     atomic_store_explicit(&request->done, MST_REQUEST_UNWATCHED, memory_order_relaxed);
     atomic_store_explicit(&request->status, MUSTER_OK, memory_order_relaxed);
     atomic_store_explicit(&request->failing, false, memory_order_relaxed);
+    atomic_store_explicit(&request->leaving, false, memory_order_relaxed);
     return request;
 }
 
 void mst_request_give(muster_request *request) {
+    if (request->left) return;
     if (request->slot) mst_stage_detach(request);
     request->live = false;
     request->next_free = request->client->free;
     request->client->free = request;
+}
+
+muster_status mst_request_reserve_copy(muster_request *request, const char *where, int64_t bytes) {
+    if (request->copy_bytes >= bytes) return MUSTER_OK;
+    char *copy = mst_alloc_uninitialised((size_t)bytes);
+    if (!copy) return mst_out_of_memory(where, bytes);
+    mst_free(request->copy);
+    request->copy = copy;
+    request->copy_bytes = bytes;
+    return MUSTER_OK;
 }
 
 /* ---- the end ---- */

@@ -22,8 +22,11 @@ struct muster_request {
     _Atomic bool failing;      /* a thread sets, or has set, status and message */
     char *copy;                /* for MUSTER_SEND_COPY; kept for the next request */
     int64_t copy_bytes;
-    bool live;  /* taken, and not given back */
-    bool begun; /* counted in the server's `begun` */
+    _Atomic bool leaving; /* its client waits until no combiner serves it */
+    bool live;            /* taken, and not given back; the program may have its handle */
+    bool left;            /* its call was ended: it goes on, and the end of the run gives it back */
+    bool drains;          /* a wait for it does not end with the run */
+    bool begun;           /* counted in the server's `begun` */
     /* stage.c */
     muster_request *next_waiting;
     bool waiting;          /* has begun at no shard yet: waits for its copy from the device */
@@ -33,10 +36,13 @@ struct muster_request {
     mst_node nodes[]; /* one for each shard */
 };
 
-/* request.c. take and give: from and to the client's free list. */
+/* request.c. take and give: from and to the client's free list, where one that was left does not
+ * come yet. */
 muster_request *mst_request_take(muster_client *client);
 void mst_request_give(muster_request *request);
 void mst_request_fail(muster_request *request, muster_status status);
+/* Memory for a copy of its tensor, in `copy`. */
+muster_status mst_request_reserve_copy(muster_request *request, const char *where, int64_t bytes);
 void mst_request_count_begun(muster_request *request);
 /* So many more shards have been served, by any thread. After the last one the owner may free the
  * request. */
@@ -57,7 +63,8 @@ void mst_request_begin(muster_request *request, const char *from, bool lazily);
 void mst_request_progress(muster_request *request);
 /* Waits until the request is finished, and makes progress meanwhile; *status: its outcome. A wait
  * that fails cancels what has not been applied, which finishes the request. A wait that times out
- * does so only if `cancel`; otherwise it returns false, and the request goes on. */
+ * does so only if `cancel`; otherwise it returns false, and the request goes on. Where the call is
+ * ended (CANCELLED), a send goes on: it is left, and needs nothing of the caller any more. */
 bool mst_request_finish(muster_request *request, const char *where, bool cancel, muster_status *status);
 
 #endif

@@ -108,12 +108,9 @@ static muster_status server_list_make(muster_runtime *runtime, const char *where
 
 /* Between mst_pool_enter and leave. */
 muster_status mst_server_list_get(muster_runtime *runtime, const char *where, mst_server_list **list) {
-    for (mst_object *object = runtime->objects; object; object = object->next) {
-        if (object->destroy != server_list_destroy) continue;
-        *list = (mst_server_list *)object;
-        return MUSTER_OK;
-    }
-    return server_list_make(runtime, where, list);
+    mst_object *object = mst_runtime_look(runtime, "servers", "servers");
+    *list = (mst_server_list *)object;
+    return object ? MUSTER_OK : server_list_make(runtime, where, list);
 }
 
 static bool server_has_ended(const muster_server *server) { return atomic_load(&((muster_server *)server)->life) == MST_SERVER_ENDED; }

@@ -10,6 +10,7 @@ enum { PAGE = 4096, HUGE_PAGE = 2 << 20 };
 
 void mst_shard_queue(mst_shard *shard, mst_node *node) {
     pthread_mutex_lock(&shard->lock);
+    node->memory = node->request->operation.memory;
     node->previous = shard->last_node;
     node->next = NULL;
     if (shard->last_node)
@@ -44,9 +45,16 @@ bool mst_shard_cancel(mst_shard *shard, mst_node *node) {
     return queued;
 }
 
+void mst_shard_move(mst_shard *shard, mst_node *node, char *memory) {
+    pthread_mutex_lock(&shard->lock);
+    if (atomic_load(&node->queued)) node->memory = memory;
+    pthread_mutex_unlock(&shard->lock);
+}
+
 static mst_node *take_first(mst_shard *shard) {
     pthread_mutex_lock(&shard->lock);
     mst_node *node = shard->first_node;
+    if (node) atomic_store(&node->serving, 1);
     if (node) unlink_node(shard, node);
     pthread_mutex_unlock(&shard->lock);
     return node;
@@ -66,16 +74,21 @@ muster_status mst_shard_serve(mst_shard *shard, const mst_operation *operation) 
  * it was. */
 static void serve_node(mst_shard *shard, mst_node *node) {
     muster_request *request = node->request;
-    const mst_operation *operation = &request->operation;
-    const bool user = operation->rule && operation->rule->function;
+    mst_operation operation = request->operation;
+    const bool user = operation.rule && operation.rule->function;
     char before[MST_MESSAGE_SIZE];
+    operation.memory = node->memory;
     if (user) mst_error_save(before);
-    muster_status status = mst_shard_serve(shard, operation);
+    muster_status status = mst_shard_serve(shard, &operation);
     if (status != MUSTER_OK) {
         mst_request_fail(request, status);
         if (user) mst_error_restore(status, before);
     }
-    mst_request_add_done(request, 1);
+    muster_server *server = request->client->server;
+    atomic_store(&node->serving, 0);
+    const bool leaving = atomic_load(&request->leaving);
+    mst_request_add_done(request, 1); /* its owner may free it */
+    if (leaving) mst_eventcount_notify(&server->eventcount);
 }
 
 bool mst_shard_combine(muster_server *server, mst_shard *shard, const mst_node *node) {

@@ -47,7 +47,9 @@ extern const mst_shard_table mst_local_shards;
 typedef struct mst_node {
     struct mst_node *previous, *next;
     struct muster_request *request;
-    _Atomic bool queued; /* changes under the shard's lock */
+    char *memory;             /* of the request's tensor; changes under the shard's lock, while it is queued */
+    _Atomic bool queued;      /* changes under the shard's lock */
+    _Atomic uint64_t serving; /* 1: a combiner may use `memory` */
 } mst_node;
 
 enum { MST_SHARD_COMBINING = 1, MST_SHARD_QUEUED = 2 };
@@ -93,6 +95,8 @@ muster_status mst_shard_serve(mst_shard *shard, const mst_operation *operation);
 void mst_shard_queue(mst_shard *shard, mst_node *node);
 /* Takes the node out of the queue. false: it is no longer in it. */
 bool mst_shard_cancel(mst_shard *shard, mst_node *node);
+/* A node that is in the queue is served from this memory. */
+void mst_shard_move(mst_shard *shard, mst_node *node, char *memory);
 /* Serves the queue as its combiner until `node` is not in it (NULL: until it is empty). false:
  * there is another combiner, or no queue. */
 bool mst_shard_combine(muster_server *server, mst_shard *shard, const mst_node *node);

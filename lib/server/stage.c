@@ -118,7 +118,7 @@ static muster_status lane_poll(mst_lane *lane) {
 /* Waits until the slot's last request has ended, and its copy. */
 static muster_status slot_clear(muster_client *client, mst_slot *slot, mst_lane *lane, const char *where) {
     muster_status status;
-    if (slot->user && !mst_request_finish(slot->user, where, false, &status)) return status;
+    if (slot->user && (!mst_request_finish(slot->user, where, false, &status) || slot->user->left)) return status;
     slot->user = NULL;
     if (slot->copy <= lane->done) return MUSTER_OK;
     MUSTER_TRY(lane_poll(lane));

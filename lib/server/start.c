@@ -1,5 +1,6 @@
 /* The start of training over a server: its values become the parameters of one worker, and all
  * other workers wait for that before they use them. */
+#include "locale_impl.h"
 #include "server_private.h"
 
 #include <inttypes.h>
@@ -18,16 +19,17 @@ void mst_server_start(muster_client *client) {
 static void start_warn(const muster_client *client, const char *where, int64_t waited_ns) {
     const mst_pool_options *settings = mst_pool_settings(client->server->runtime->pool);
     char line[400];
-    snprintf(line, sizeof line,
-             "muster: %s: server '%.200s': rank %" PRId32 " has waited %.3g s for the first worker's driver to start the server", where,
-             client->server->name, client->worker->rank, (double)waited_ns * 1e-9);
+    mst_snprintf(line, sizeof line,
+                 "muster: %s: server '%.200s': rank %" PRId32 " has waited %.3g s for the first worker's driver to start the server", where,
+                 client->server->name, client->worker->rank, (double)waited_ns * 1e-9);
     settings->log(settings->log_user, MUSTER_LOG_WARNING, line);
 }
 
 static muster_status start_check(const muster_client *client, const char *where, int64_t waited_ns, int64_t fail_after_ns) {
     const muster_server *server = client->server;
     if (mst_pool_aborted(client->worker))
-        return mst_error(MUSTER_ABORTED, "%s: server '%.200s': rank %" PRId32 " gave up because the call was aborted", where, server->name,
+        return mst_error(mst_pool_aborted_status(client->worker),
+                         "%s: server '%.200s': rank %" PRId32 " gave up because the call was aborted", where, server->name,
                          client->worker->rank);
     if (atomic_load(&((muster_server *)server)->life) != MST_SERVER_OPEN) return mst_server_refuse_destroyed(server, where);
     char absence[MST_ABSENCE_TEXT];
@@ -35,6 +37,12 @@ static muster_status start_check(const muster_client *client, const char *where,
         return mst_error(MUSTER_INVALID_ARGUMENT,
                          "%s: server '%.200s': rank %" PRId32 " waits for the driver of rank 0 to start the server, but rank 0 %s", where,
                          server->name, client->worker->rank, absence);
+    if (client->worker->rank != 0 && mst_worker_has_returned(client->worker, 0) && !mst_server_has_started(client))
+        return mst_error(MUSTER_INVALID_ARGUMENT,
+                         "%s: server '%.200s': rank %" PRId32
+                         " waits for the driver of rank 0 to start the server, but the body of rank 0 has returned before its driver made "
+                         "more than init_delay steps",
+                         where, server->name, client->worker->rank);
     if (fail_after_ns < 0 || waited_ns < fail_after_ns) return MUSTER_OK;
     return mst_error(MUSTER_TIMEOUT,
                      "%s: server '%.200s': rank %" PRId32

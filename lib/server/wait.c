@@ -1,8 +1,10 @@
 /* Waiting for a request: making progress, sleeping, deadlines, and cancelling. */
+#include "locale_impl.h"
 #include "server_private.h"
 
 #include <inttypes.h>
 #include <stdio.h>
+#include <string.h>
 
 /* Yields of the CPU before a wait sleeps, with more clients than CPUs. */
 enum { YIELDS = 64, DEVICE_POLL_NS = 20000 };
@@ -26,7 +28,7 @@ void mst_request_progress(muster_request *request) {
 }
 
 static bool request_run_aborted(const muster_request *request) {
-    return request->client->worker && mst_pool_aborted(request->client->worker);
+    return request->client->worker && !request->drains && mst_pool_aborted(request->client->worker);
 }
 
 static bool request_must_wake(void *context) {
@@ -114,10 +116,10 @@ static muster_status deadline_check(request_deadline *p, const muster_request *r
     if (!p->warned && p->warn_after_ns >= 0 && now - p->begin_ns >= p->warn_after_ns) {
         char line[400];
         const mst_pool_options *settings = mst_pool_settings(server->runtime->pool);
-        snprintf(line, sizeof line,
-                 "muster: %s: server '%.200s': has waited %.3g s for shard %" PRId32 " of value %" PRId32
-                 ", which another client's operation holds",
-                 p->where, server->name, (double)(now - p->begin_ns) * 1e-9, request_late_shard(request), value);
+        mst_snprintf(line, sizeof line,
+                     "muster: %s: server '%.200s': has waited %.3g s for shard %" PRId32 " of value %" PRId32
+                     ", which another client's operation holds",
+                     p->where, server->name, (double)(now - p->begin_ns) * 1e-9, request_late_shard(request), value);
         settings->log(settings->log_user, MUSTER_LOG_WARNING, line);
         p->warned = true;
     }
@@ -129,8 +131,9 @@ static muster_status deadline_check(request_deadline *p, const muster_request *r
 }
 
 static muster_status request_aborted(const muster_request *request, const char *where) {
-    return mst_error(MUSTER_ABORTED, "%s: server '%.200s': rank %" PRId32 " gave up because the call was aborted", where,
-                     request->client->server->name, request->client->worker->rank);
+    return mst_error(mst_pool_aborted_status(request->client->worker),
+                     "%s: server '%.200s': rank %" PRId32 " gave up because the call was aborted", where, request->client->server->name,
+                     request->client->worker->rank);
 }
 
 static muster_status request_wait_until_done(muster_request *request, const char *where) {
@@ -172,10 +175,52 @@ static muster_status request_wait_until_done(muster_request *request, const char
     }
 }
 
+/* ---- calls that are ended ---- */
+
+static bool request_is_not_served(void *context) {
+    const muster_request *request = context;
+    for (int32_t s = 0; s < request->client->server->shards; s++)
+        if (atomic_load(&((muster_request *)request)->nodes[s].serving)) return false;
+    return true;
+}
+
+/* The caller's memory is free when this returns: shards that have not begun get a copy of it, and
+ * those that have are waited for. */
+static muster_status request_move(muster_request *request, const char *where) {
+    muster_server *server = request->client->server;
+    const int64_t bytes = request->operation.value->bytes;
+    const mst_wait wait = {.timeout_ns = -1, .stop = request_is_not_served, .context = request};
+    if (request->slot || !request->operation.memory || request->operation.memory == request->copy) return MUSTER_OK;
+    MUSTER_TRY(mst_request_reserve_copy(request, where, bytes));
+    memcpy(request->copy, request->operation.memory, (size_t)bytes);
+    if (request->waiting) return request->operation.memory = request->copy, MUSTER_OK;
+    atomic_store(&request->leaving, true);
+    for (int32_t s = 0; s < server->shards; s++) /* those without elements queue nothing */
+        mst_shard_move(&request->operation.value->shards[s], &request->nodes[s], request->copy);
+    while (!request_is_not_served(request)) mst_eventcount_wait(&server->eventcount, &request->done, request->target, &wait);
+    return MUSTER_OK;
+}
+
+/* Without memory for the copy the wait goes on to the end. */
+static void request_leave(muster_request *request, const char *where) {
+    char message[MST_MESSAGE_SIZE];
+    mst_error_save(message);
+    if (request_move(request, where) == MUSTER_OK) {
+        request->left = true;
+        request->live = false;
+    } else {
+        request->drains = true;
+        const muster_status status = request_wait_until_done(request, where);
+        if (status != MUSTER_OK) request_cancel(request, status);
+    }
+    (void)mst_error_restore(MUSTER_CANCELLED, message);
+}
+
 bool mst_request_finish(muster_request *request, const char *where, bool cancel, muster_status *status) {
     if (__builtin_expect(!mst_request_finished(request), 0)) {
         *status = request_wait_until_done(request, where);
         if (*status == MUSTER_TIMEOUT && !cancel) return false;
+        if (*status == MUSTER_CANCELLED && request->operation.rule) return request_leave(request, where), true;
         if (*status != MUSTER_OK) request_cancel(request, *status);
     }
     *status = atomic_load(&request->status);

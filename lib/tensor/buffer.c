@@ -12,6 +12,7 @@ struct muster_buffer {
     muster_dtype dtype; /* MUSTER_DTYPE_NONE: the buffer has been destroyed, and all else is 0 */
     int32_t ndim;
     int64_t shape[MUSTER_MAX_DIMS];
+    bool shaped; /* the sizes behind axis 0 have been said; they are not those of a new buffer */
     double oversize;
     char *storage;
     int64_t capacity; /* elements */
@@ -165,6 +166,7 @@ muster_status muster_buffer_set_value(muster_buffer *buffer, muster_tensor value
     mst_convert(buffer->dtype, storage, value.dtype, packed ? packed : muster_tensor_address(value), count);
     mst_free(packed);
     adopt(buffer, storage, capacity, value.shape);
+    buffer->shaped = true;
     return MUSTER_OK;
 }
 
@@ -201,7 +203,9 @@ muster_status muster_buffer_set_shape(muster_buffer *buffer, int32_t ndim, const
         return mst_error(MUSTER_SHAPE_MISMATCH, "%s: ndim: expected %d, received %d", where, (int)buffer->ndim, (int)ndim);
     }
     if (ndim > 0 && !shape) return mst_error(MUSTER_INVALID_ARGUMENT, "%s: shape: expected %d sizes, received NULL", where, (int)ndim);
-    return resize(buffer, where, shape);
+    MUSTER_TRY(resize(buffer, where, shape));
+    buffer->shaped = true;
+    return MUSTER_OK;
 }
 
 void muster_buffer_free_memory(muster_buffer *buffer) {
@@ -209,5 +213,30 @@ void muster_buffer_free_memory(muster_buffer *buffer) {
     free_storage(buffer, buffer->storage);
     buffer->storage = NULL;
     buffer->capacity = 0;
+    buffer->shaped = false;
     memset(buffer->shape, 0, sizeof buffer->shape);
+}
+
+/* ---- rows that a call gives ---- */
+
+bool mst_buffer_has_row_shape(const muster_buffer *buffer) { return buffer->shaped || buffer->ndim < 2; }
+
+muster_status mst_buffer_make_rows(const muster_buffer *buffer, const char *where, int64_t rows, mst_buffer_rows *made) {
+    muster_tensor all = view(buffer);
+    all.shape[0] = rows;
+    all.data = (void *)(uintptr_t)buffer; /* not read: any address but NULL */
+    made->rows = rows;
+    MUSTER_TRY(mst_tensor_check(all, where, "output"));
+    return make_room(buffer, where, muster_tensor_count(all), &made->storage, &made->capacity);
+}
+
+void mst_buffer_take_rows(muster_buffer *buffer, const mst_buffer_rows *made) {
+    int64_t shape[MUSTER_MAX_DIMS];
+    memcpy(shape, buffer->shape, sizeof shape);
+    shape[0] = made->rows;
+    adopt(buffer, made->storage, made->capacity, shape);
+}
+
+void mst_buffer_drop_rows(muster_buffer *buffer, const mst_buffer_rows *made) {
+    if (made->storage != buffer->storage) free_storage(buffer, made->storage);
 }

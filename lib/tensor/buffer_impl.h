@@ -27,4 +27,24 @@ void mst_buffer_set_keeper(muster_buffer *buffer, mst_buffer_keeper *keeper);
 /* The storage and its size in bytes; NULL and 0 if there is none. */
 void *mst_buffer_storage(const muster_buffer *buffer, int64_t *bytes);
 
+/* ---- rows that a call gives ---- */
+
+/* Has the program said the sizes of a row? Those of a new buffer are 0, and a body that writes rows
+ * into such a view writes behind it. */
+bool mst_buffer_has_row_shape(const muster_buffer *buffer);
+
+/* Memory for all rows of a buffer, which are not its value yet: its storage, or a new block. */
+typedef struct mst_buffer_rows {
+    char *storage;
+    int64_t capacity, rows;
+} mst_buffer_rows;
+
+/* Makes memory for `rows` rows in the buffer's other sizes; where: the public function. The buffer
+ * stays as it is. Errors: OVERFLOW, OUT_OF_MEMORY. */
+muster_status mst_buffer_make_rows(const muster_buffer *buffer, const char *where, int64_t rows, mst_buffer_rows *made);
+/* The rows become the buffer's value. */
+void mst_buffer_take_rows(muster_buffer *buffer, const mst_buffer_rows *made);
+/* They do not. */
+void mst_buffer_drop_rows(muster_buffer *buffer, const mst_buffer_rows *made);
+
 #endif

@@ -1,4 +1,5 @@
 /* The text of a tensor, such as "f32 (2, 3) [[1, 2, 3], [4, 5, 6]]". */
+#include "locale_impl.h"
 #include "tensor_impl.h"
 
 #include <inttypes.h>
@@ -18,7 +19,7 @@ static void add(print_text *to, const char *format, ...) {
     va_list arguments;
     va_start(arguments, format);
     const int64_t left = to->length < to->size ? to->size - to->length : 0;
-    const int added = vsnprintf(left ? to->text + to->length : NULL, (size_t)left, format, arguments);
+    const int added = mst_vsnprintf(left ? to->text + to->length : NULL, (size_t)left, format, arguments);
     va_end(arguments);
     if (added > 0) to->length += added;
 }

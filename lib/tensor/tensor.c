@@ -172,6 +172,14 @@ muster_status mst_tensor_check(muster_tensor tensor, const char *where, const ch
     return MUSTER_OK;
 }
 
+void mst_tensor_set_strides(muster_tensor *tensor) {
+    int64_t stride = 1;
+    for (int32_t d = tensor->ndim - 1; d >= 0; d--) {
+        tensor->strides[d] = stride;
+        stride *= tensor->shape[d] > 0 ? tensor->shape[d] : 1;
+    }
+}
+
 bool mst_tensor_contiguous(muster_tensor tensor) {
     int64_t expected = 1;
     bool dense = true;

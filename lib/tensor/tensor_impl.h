@@ -14,6 +14,8 @@ muster_status mst_tensor_refuse_none(const muster_tensor *none, const char *wher
 /* Is it "no tensor" that the program means, and not a view that could not be made? */
 static inline bool mst_tensor_absent(const muster_tensor *tensor) { return tensor->dtype == MUSTER_DTYPE_NONE && tensor->reserved0 == 0; }
 bool mst_tensor_contiguous(muster_tensor tensor);
+/* Gives the tensor the strides of contiguous memory, those of muster_tensor_make. */
+void mst_tensor_set_strides(muster_tensor *tensor);
 bool mst_tensor_same_shape(muster_tensor a, muster_tensor b);
 int64_t mst_tensor_bytes(muster_tensor tensor);
 /* The bytes of a view, counted from the address of its first element: [low, high). Without

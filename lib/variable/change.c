@@ -155,6 +155,12 @@ void mst_change_temporary(mst_change *change, int32_t index, int32_t rank, int64
     change->temporary_bytes[mst_change_at(change, index, rank)] = bytes;
 }
 
+/* Scratch memory belongs to one run. */
+static muster_status take_scratch(mst_change *change, muster_worker *worker, int32_t index) {
+    if (change->weights) MUSTER_TRY(mst_change_reserve_products(change, worker, index));
+    return change->scratch ? change->scratch(change, worker, index) : MUSTER_OK;
+}
+
 static muster_status allocate_one(mst_change *change, muster_worker *worker, int32_t index) {
     int64_t cell = mst_change_at(change, index, mst_worker_public_rank(worker)), bytes = change->temporary_bytes[cell];
     mst_replica *next = change->next ? &change->next[cell] : NULL;
@@ -163,12 +169,12 @@ static muster_status allocate_one(mst_change *change, muster_worker *worker, int
         change->temporary[cell] = mst_alloc_uninitialised((size_t)bytes);
         if (!change->temporary[cell]) return mst_out_of_memory(change->where, bytes);
     }
-    if (change->weights) MUSTER_TRY(mst_change_reserve_products(change, worker, index));
+    MUSTER_TRY(take_scratch(change, worker, index));
     return change->prepare ? change->prepare(change, worker, index) : MUSTER_OK;
 }
 
 static bool allocates(const mst_change *change) {
-    if (change->prepare || change->weights || change->runtime->nodes ||
+    if (change->prepare || change->scratch || change->weights || change->runtime->nodes ||
         (change->reserve > 0 && mst_worker_reserves(mst_pool_worker(change->runtime->pool, 0))))
         return true;
     for (int64_t cell = 0; cell < mst_change_at(change, change->count, 0); cell++) {
@@ -188,6 +194,13 @@ static muster_status change_task(muster_worker *worker, void *argument) {
     mst_change *change = argument;
     for (int32_t i = 0; i < change->count; i++) MUSTER_TRY(change->work(change, worker, i));
     return mst_worker_sync(worker);
+}
+
+/* The run before has shown that there is memory, and left it to the worker. */
+static muster_status change_again_task(muster_worker *worker, void *argument) {
+    mst_change *change = argument;
+    for (int32_t i = 0; i < change->count; i++) MUSTER_TRY(take_scratch(change, worker, i));
+    return change_task(worker, argument);
 }
 
 static muster_status allocate_and_change_task(muster_worker *worker, void *argument) {
@@ -223,7 +236,7 @@ static muster_status change_together(mst_change *change) {
     mst_communicator_ready(change->runtime->communicator);
     MUSTER_TRY(mst_change_finish(change, mst_pool_run(pool, allocate_task, change)));
     MUSTER_TRY(mst_change_agree(change));
-    MUSTER_TRY(mst_change_finish(change, mst_pool_run(pool, change_task, change)));
+    MUSTER_TRY(mst_change_finish(change, mst_pool_run(pool, change_again_task, change)));
     return change->spread ? change->spread(change) : MUSTER_OK;
 }
 

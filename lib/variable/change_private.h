@@ -35,6 +35,7 @@ struct mst_change {
     void **temporary;         /* [count][size] that host memory */
     int64_t reserve;          /* bytes of the largest collective; 0: none */
     mst_change_work prepare;  /* makes further allocations of a worker; NULL: none */
+    mst_change_work scratch;  /* takes scratch memory of a worker, in each run anew; NULL: none */
     mst_change_work work;
     /* used by some operations only */
     const muster_tensor *tensors; /* values or results */

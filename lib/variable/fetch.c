@@ -85,7 +85,7 @@ static muster_status plan_reduce_to(mst_change *change) {
     }
     change->device_results = mst_alloc((size_t)change->count * sizeof *change->device_results);
     if (!change->device_results) return mst_out_of_memory(change->where, change->count * (int64_t)sizeof *change->device_results);
-    change->prepare = reserve_result;
+    change->scratch = reserve_result;
     change->spread = mst_change_spread_from;
     change->work = reduce_to_one;
     return mst_change_run(change, false);

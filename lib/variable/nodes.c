@@ -126,7 +126,9 @@ static muster_status agree_with(mst_change *change, muster_status status) {
                        .details = status == MUSTER_OK ? give_details : NULL,
                        .details_context = change,
                        .status = status,
-                       .rank = -1};
+                       .rank = -1,
+                       .must_end = mst_pool_must_end,
+                       .must_end_context = change->runtime->pool};
     if (change->runtime->checks) {
         round.payload = &hash;
         round.payload_bytes = sizeof hash;

@@ -1,5 +1,6 @@
 /* Orthogonal matrices: Q of the QR decomposition of a matrix of normal numbers, by LAPACK, which
  * OpenBLAS contains, or else by Householder reflections of our own. Columns lie contiguous. */
+#include "blas_memory_impl.h"
 #include "device_impl.h"
 #include "dtype_impl.h"
 #include "initialise_private.h"
@@ -124,7 +125,8 @@ static muster_status make_q(const matrix *c, const char *where) {
     const mst_blas *blas = mst_blas_get();
     muster_status status = MUSTER_OK;
     if (lapack_serves(blas, c)) {
-        status = lapack_form_q(blas, c, where);
+        status = mst_blas_take_memory(1, where);
+        if (status == MUSTER_OK) status = lapack_form_q(blas, c, where);
     } else {
         decompose(c);
         form_q(c);

@@ -136,7 +136,7 @@ static muster_status variable_enter(const muster_variable *variable, const char 
 muster_status muster_variable_destroy(muster_variable *variable) {
     if (!variable) return MUSTER_OK;
     muster_runtime *runtime = variable->object.runtime;
-    MUSTER_TRY(variable_enter(variable, "muster_variable_destroy"));
+    MUSTER_TRY(mst_pool_enter_to_end(runtime->pool, "muster_variable_destroy"));
     muster_status status = MUSTER_OK;
     if (variable->users > 0) {
         status = mst_error(MUSTER_BAD_STATE, "muster_variable_destroy: variable '%.200s': expected no function that uses it, %d still do",

@@ -97,11 +97,11 @@ typedef struct results {
     muster_tensor all[NETWORK_RESULTS]; /* the loss, and the gradients */
 } results;
 
-static results results_open(muster_worker *w) {
-    results r;
-    r.all[0] = muster_worker_scratch(w, MUSTER_F32, 0, NULL);
-    for (int32_t i = 0; i < NETWORK_VALUES; i++) r.all[1 + i] = muster_worker_scratch(w, MUSTER_F32, network_ndim[i], network_shape[i]);
-    return r;
+static muster_status results_open(muster_worker *w, results *r) {
+    MUSTER_TRY(muster_worker_scratch(w, MUSTER_F32, 0, NULL, &r->all[0]));
+    for (int32_t i = 0; i < NETWORK_VALUES; i++)
+        MUSTER_TRY(muster_worker_scratch(w, MUSTER_F32, network_ndim[i], network_shape[i], &r->all[1 + i]));
+    return MUSTER_OK;
 }
 
 /* One operation of this worker. */
@@ -125,10 +125,7 @@ static muster_status report(trainer *t, muster_worker *w, const results *r, pace
 }
 
 static muster_status own_parameters(trainer *t, muster_worker *w, muster_tensor *parameters) {
-    for (int32_t i = 0; i < TRAINER_VALUES; i++) {
-        parameters[i] = muster_worker_variable(w, t->parameters[i]);
-        if (parameters[i].dtype == MUSTER_DTYPE_NONE) return MUSTER_INVALID_ARGUMENT;
-    }
+    for (int32_t i = 0; i < TRAINER_VALUES; i++) MUSTER_TRY(muster_worker_variable(w, t->parameters[i], &parameters[i]));
     return MUSTER_OK;
 }
 
@@ -151,7 +148,8 @@ static pace pace_of(const trainer *t, int64_t rows) {
 static muster_status steps_with(trainer *t, muster_worker *w, const muster_tensor *in, muster_driver *driver) {
     muster_tensor parameters[TRAINER_VALUES], images, labels;
     pace p = pace_of(t, muster_tensor_rows(in[0]));
-    results r = results_open(w);
+    results r;
+    MUSTER_TRY(results_open(w, &r));
     MUSTER_TRY(own_parameters(t, w, parameters));
     for (int64_t step = 0; step < p.steps && !muster_worker_cancelled(w); step++) {
         take_batch(&p, in, step, &images, &labels);
@@ -181,7 +179,8 @@ static muster_status train_together_body(muster_worker *w, const muster_tensor *
     trainer *t = user;
     muster_tensor parameters[TRAINER_VALUES], images, labels;
     const pace p = pace_of(t, muster_worker_total_rows(w) / muster_worker_size(w));
-    results r = results_open(w);
+    results r;
+    MUSTER_TRY(results_open(w, &r));
     MUSTER_TRY(own_parameters(t, w, parameters));
     for (int64_t step = 0; step < p.steps; step++) {
         take_batch(&p, in, step, &images, &labels);

@@ -1,12 +1,16 @@
 #include "interrupt.h"
 
 #include <signal.h>
+#include <stdatomic.h>
 
 static volatile sig_atomic_t caught;
+static muster_runtime *_Atomic training;
 
+/* muster_runtime_cancel may be called here: it ends the step that runs. */
 static void on_signal(int signal_number) {
     (void)signal_number;
     caught = 1;
+    muster_runtime_cancel(atomic_load(&training));
 }
 
 void interrupt_catch(void) {
@@ -24,10 +28,14 @@ static muster_status report_caught(muster_worker *w, const muster_tensor *in, mu
 
 muster_status interrupt_open(muster_runtime *runtime, muster_function **agreement) {
     *agreement = NULL;
+    atomic_store(&training, runtime);
     if (muster_runtime_processes(runtime) == 1) return MUSTER_OK;
     MUSTER_TRY(muster_function_create(runtime, "report_caught", report_caught, NULL, agreement));
+    MUSTER_TRY(muster_function_set_shards_together(*agreement, 1)); /* a process is asked once, not for each of its shards */
     return muster_function_output(*agreement, "caught", MUSTER_F32, 0, MUSTER_MAX);
 }
+
+void interrupt_close(void) { atomic_store(&training, NULL); }
 
 muster_status interrupt_agree(muster_function *agreement, bool *interrupted) {
     float most = caught ? 1 : 0;

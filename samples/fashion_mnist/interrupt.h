@@ -1,4 +1,5 @@
-/* interrupt.h: Ctrl-C ends a training between two steps, in one process and in several. */
+/* interrupt.h: Ctrl-C ends a training, in one process within a step, which then has no effect, and
+ * in several between two steps. */
 #ifndef INTERRUPT_H
 #define INTERRUPT_H
 
@@ -11,8 +12,10 @@ void interrupt_catch(void);
 
 /* Ctrl-C reaches several processes in different steps, and one that stopped alone would leave the
  * others in a call: so they agree by a call of this function. *agreement is NULL in one process,
- * where the signal alone says it. */
+ * where the signal alone says it, and ends the step. */
 muster_status interrupt_open(muster_runtime *runtime, muster_function **agreement);
+/* From now on Ctrl-C ends no call. Before the runtime is closed. */
+void interrupt_close(void);
 
 /* Whether a process was interrupted; the same in all, which all call it. */
 muster_status interrupt_agree(muster_function *agreement, bool *interrupted);

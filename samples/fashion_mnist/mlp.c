@@ -28,18 +28,19 @@ void mlp_cut_layers(muster_tensor flat, mlp_layer layers[MLP_LAYERS]) {
     }
 }
 
-static muster_tensor matrix(muster_worker *w, int64_t rows, int64_t columns) {
-    return muster_worker_scratch(w, MUSTER_F32, 2, (int64_t[]){rows, columns});
+static muster_status matrix(muster_worker *w, int64_t rows, int64_t columns, muster_tensor *made) {
+    return muster_worker_scratch(w, MUSTER_F32, 2, (int64_t[]){rows, columns}, made);
 }
 
 /* activation[0]: the pixels as f32. activation[l + 1]: the output of layer l. The last one holds
  * the logits. */
 static muster_status forward(muster_worker *w, muster_tensor pixels, const mlp_layer *layers, muster_tensor *activation) {
     int64_t rows = pixels.shape[0];
-    activation[0] = matrix(w, rows, MLP_INPUTS);
+    MUSTER_TRY(matrix(w, rows, MLP_INPUTS, &activation[0]));
     MUSTER_TRY(muster_copy(w, pixels, activation[0]));
     for (int l = 0; l < MLP_LAYERS; l++) {
-        muster_tensor y = activation[l + 1] = matrix(w, rows, sizes[l + 1]);
+        MUSTER_TRY(matrix(w, rows, sizes[l + 1], &activation[l + 1]));
+        const muster_tensor y = activation[l + 1];
         MUSTER_TRY(muster_gemm(w, l == 0 ? PIXEL_SCALE : 1, activation[l], layers[l].weight, 0, y));
         if (l + 1 < MLP_LAYERS)
             MUSTER_TRY(muster_bias_relu(w, y, layers[l].bias, y));
@@ -57,7 +58,8 @@ static muster_status backward(muster_worker *w, muster_tensor delta, const mlp_l
         MUSTER_TRY(muster_gemm(w, l == 0 ? PIXEL_SCALE : 1, muster_tensor_transpose(x), delta, 0, gradient[l].weight));
         MUSTER_TRY(muster_reduce(w, MUSTER_SUM, delta, 0, gradient[l].bias));
         if (l == 0) break;
-        muster_tensor below = matrix(w, x.shape[0], x.shape[1]);
+        muster_tensor below;
+        MUSTER_TRY(matrix(w, x.shape[0], x.shape[1], &below));
         MUSTER_TRY(muster_gemm(w, 1, delta, muster_tensor_transpose(layers[l].weight), 0, below));
         MUSTER_TRY(muster_relu_gradient(w, x, below, below));
         delta = below;
@@ -72,8 +74,9 @@ static muster_status gradient_of_rows(muster_worker *w, const mlp *model, const 
                                       muster_tensor loss) {
     if (muster_worker_rows(w) == 0) return muster_fill(w, 0, gradient);
     mlp_layer layers[MLP_LAYERS], parts[MLP_LAYERS];
-    muster_tensor activation[MLP_LAYERS + 1];
-    mlp_cut_layers(muster_worker_variable(w, model->parameters), layers);
+    muster_tensor activation[MLP_LAYERS + 1], parameters;
+    MUSTER_TRY(muster_worker_variable(w, model->parameters, &parameters));
+    mlp_cut_layers(parameters, layers);
     mlp_cut_layers(gradient, parts);
     MUSTER_TRY(forward(w, in[0], layers, activation));
     muster_tensor logits = activation[MLP_LAYERS];
@@ -84,16 +87,19 @@ static muster_status gradient_of_rows(muster_worker *w, const mlp *model, const 
 
 static muster_status step_body(muster_worker *w, const muster_tensor *in, muster_tensor *out, void *user) {
     const mlp *model = user;
-    muster_tensor p = muster_worker_variable(w, model->parameters), v = muster_worker_variable(w, model->momentum);
-    muster_tensor g = muster_worker_scratch(w, MUSTER_F32, 1, p.shape);
+    muster_tensor p, v, g;
+    MUSTER_TRY(muster_worker_variable(w, model->parameters, &p));
+    MUSTER_TRY(muster_worker_variable(w, model->momentum, &v));
+    MUSTER_TRY(muster_worker_scratch(w, MUSTER_F32, 1, p.shape, &g));
     MUSTER_TRY(gradient_of_rows(w, model, in, g, out[0]));
     /* v = m v - lr (sum of g); p = p + v */
     return muster_worker_all_reduce_momentum(w, NULL, -model->options.learning_rate, g, model->options.momentum, v, p);
 }
 
 static muster_status gradient_body(muster_worker *w, const muster_tensor *in, muster_tensor *out, void *user) {
-    muster_tensor loss = muster_worker_scratch(w, MUSTER_F32, 0, NULL);
-    muster_tensor g = muster_worker_scratch(w, MUSTER_F32, 1, out[0].shape);
+    muster_tensor loss, g;
+    MUSTER_TRY(muster_worker_scratch(w, MUSTER_F32, 0, NULL, &loss));
+    MUSTER_TRY(muster_worker_scratch(w, MUSTER_F32, 1, out[0].shape, &g));
     MUSTER_TRY(gradient_of_rows(w, user, in, g, loss));
     return muster_worker_all_reduce(w, NULL, MUSTER_SUM, g, out[0]);
 }
@@ -101,8 +107,10 @@ static muster_status gradient_body(muster_worker *w, const muster_tensor *in, mu
 static muster_status evaluate_body(muster_worker *w, const muster_tensor *in, muster_tensor *out, void *user) {
     const mlp *model = user;
     mlp_layer layers[MLP_LAYERS];
-    muster_tensor activation[MLP_LAYERS + 1], loss = muster_worker_scratch(w, MUSTER_F32, 0, NULL);
-    mlp_cut_layers(muster_worker_variable(w, model->parameters), layers);
+    muster_tensor activation[MLP_LAYERS + 1], loss, parameters;
+    MUSTER_TRY(muster_worker_scratch(w, MUSTER_F32, 0, NULL, &loss));
+    MUSTER_TRY(muster_worker_variable(w, model->parameters, &parameters));
+    mlp_cut_layers(parameters, layers);
     MUSTER_TRY(forward(w, in[0], layers, activation));
     return muster_softmax_cross_entropy(w, activation[MLP_LAYERS], in[1], 1, loss, muster_tensor_none(), out[0]);
 }
@@ -114,7 +122,8 @@ static muster_status initial_body(muster_worker *w, const muster_tensor *in, mus
     (void)in;
     const mlp *model = user;
     mlp_layer layers[MLP_LAYERS], random[MLP_LAYERS];
-    muster_tensor u = muster_worker_scratch(w, MUSTER_F32, 1, out[0].shape);
+    muster_tensor u;
+    MUSTER_TRY(muster_worker_scratch(w, MUSTER_F32, 1, out[0].shape, &u));
     MUSTER_TRY(muster_random_uniform(w, model->options.seed, 0, u));
     MUSTER_TRY(muster_fill(w, 0, out[0]));
     mlp_cut_layers(out[0], layers);
@@ -131,6 +140,7 @@ static muster_status compute_initial(mlp *m, muster_tensor values) {
     muster_function *initial;
     MUSTER_TRY(muster_function_create(m->runtime, "mlp.initial", initial_body, m, &initial));
     MUSTER_TRY(muster_function_output(initial, "values", MUSTER_F32, 1, MUSTER_MASTER));
+    MUSTER_TRY(muster_function_set_shards_together(initial, 1)); /* the values are the same for every shard */
     MUSTER_TRY(muster_function_call(initial, NULL, 0, &values, 1, NULL));
     return muster_function_destroy(initial);
 }

@@ -219,13 +219,17 @@ static bool train(const settings *s, mlp *model, const idx_set *set) {
         muster_selection batch = {.kind = MUSTER_SELECT_LIST, .indices = order + at, .index_count = count};
         float loss;
         model->options.learning_rate = learning_rate(s->model.learning_rate, step);
-        check(mlp_step(model, images_of(set), labels_of(set), &batch, &loss));
+        const muster_status status = mlp_step(model, images_of(set), labels_of(set), &batch, &loss);
+        stopped = status == MUSTER_CANCELLED; /* the parameters are those before the step */
+        if (stopped) break;
+        check(status);
         progress_add(&bar, count, loss);
     }
     double rate = progress_finish(&bar);
     printf("%lld steps on %d device%s: %.0f samples/s\n", (long long)step, muster_runtime_size(model->runtime),
            muster_runtime_size(model->runtime) == 1 ? "" : "s", rate);
     free(order);
+    interrupt_close();
     if (!stopped) check(interrupt_agree(agreement, &stopped));
     return stopped;
 }

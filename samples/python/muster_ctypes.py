@@ -2,8 +2,10 @@
 
 Bodies run on Muster's worker threads; ctypes takes Python's lock for them, and the worker operations that they call release it, so the
 devices compute at the same time. A tensor argument is a view: nothing is copied or converted, and an array that Muster would read wrongly
-is refused. An exception in a body comes out of the call as the cause of a MusterError. Ctrl-C during a call ends every body at its next
-worker operation; the call then raises KeyboardInterrupt, its outputs are undefined, and the runtime can be used again.
+is refused. An exception in a body comes out of the call as the cause of a MusterError, SystemExit and KeyboardInterrupt as themselves.
+Ctrl-C during a call raises KeyboardInterrupt in every body at its next worker operation, once, so that `finally` can call the library. A
+second one ends the call by muster_runtime_cancel, wherever bodies wait, and so does the first one a call of a compiled graph, at its next step.
+The call then raises KeyboardInterrupt, its outputs are undefined, and the runtime can be used again.
 """
 import asyncio
 import concurrent.futures
@@ -19,12 +21,17 @@ from muster_functions import FUNCTIONS
 MAX_DIMS = 8
 OK, BAD_STATE, USER = 0, 9, 12
 SCATTER, BROADCAST, MINIBATCH = 17, 18, 19
+STRIDED = 128  # a flag of modes: the body takes the strides of the caller
 SUM, PROD, MAX, MIN, AVG, GATHER, MASTER = 1, 2, 3, 4, 5, 6, 7
 READ, READ_WRITE, READ_SLICEABLE = 1, 2, 3
 DTYPES = {"float16": 1, "bfloat16": 2, "float32": 3, "float64": 4, "int8": 5, "uint8": 6, "int16": 7, "int32": 8, "int64": 9, "uint32": 10,
           "uint64": 11, "bool": 12}
 ALL, COUNT, RANGE, LIST = 0, 1, 2, 3
 UNKNOWN = -2**63  # what muster_constant says of a name that it does not know
+
+
+class CallInterrupted(KeyboardInterrupt):
+    """What Ctrl-C raises in a body. The call raises what the handler of the signal does."""
 
 
 class MusterError(Exception):
@@ -40,6 +47,8 @@ class Tensor(ctypes.Structure):
     _fields_ = [("dtype", ctypes.c_int32), ("ndim", ctypes.c_int32), ("shape", ctypes.c_int64 * MAX_DIMS),
                 ("strides", ctypes.c_int64 * MAX_DIMS), ("data", ctypes.c_void_p), ("byte_offset", ctypes.c_int64),
                 ("device", ctypes.c_int32), ("reserved0", ctypes.c_int32), ("reserved", ctypes.c_int64 * 2)]
+    kept = None  # what holds the memory: an array, or the tensors that this one is a view of
+    read_only = False  # an input, or a view of one
 
     @classmethod
     def from_param(cls, value):
@@ -52,15 +61,19 @@ class Tensor(ctypes.Structure):
 
     @classmethod
     def of(cls, array, name="array", written=False):
-        """A view of a NumPy array, or of BFloat16 bits; None means "no tensor". written: the array is an output."""
+        """A view of a NumPy array, or of BFloat16 bits, which lives as long as the view; None means "no tensor". written: the array is an
+        output."""
         if array is None:
             return cls()
         dtype = "bfloat16" if isinstance(array, BFloat16) else None
         array = array.bits if dtype else array
         check_array(array, dtype, name, written)
         strides = [stride // array.itemsize for stride in array.strides]
-        return cls(DTYPES[dtype or array.dtype.name], array.ndim, (ctypes.c_int64 * MAX_DIMS)(*array.shape),
-                   (ctypes.c_int64 * MAX_DIMS)(*strides), array.ctypes.data, 0, -1)
+        tensor = cls(DTYPES[dtype or array.dtype.name], array.ndim, (ctypes.c_int64 * MAX_DIMS)(*array.shape),
+                     (ctypes.c_int64 * MAX_DIMS)(*strides), array.ctypes.data, 0, -1)
+        tensor.kept = array
+        tensor.read_only = not array.flags.writeable
+        return tensor
 
 
 class BFloat16:
@@ -158,7 +171,8 @@ class CallOptions(ctypes.Structure):
     """muster_call_options, all of it"""
     _fields_ = [("struct_size", ctypes.c_size_t), ("batch", Selection), ("replica_batch", ctypes.POINTER(Selection)),
                 ("replica_batch_count", ctypes.c_int32), ("reserved", ctypes.c_int32), ("slices", ctypes.c_int64),
-                ("queue_timeout_ns", ctypes.c_int64), ("warn_after_ns", ctypes.c_int64), ("fail_after_ns", ctypes.c_int64)]
+                ("queue_timeout_ns", ctypes.c_int64), ("warn_after_ns", ctypes.c_int64), ("fail_after_ns", ctypes.c_int64),
+                ("output_buffers", ctypes.POINTER(ctypes.c_void_p))]
 
 
 LOG = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int32, ctypes.c_char_p)
@@ -234,24 +248,47 @@ class Library:
         def call(*arguments):
             try:
                 return function(*arguments)
-            except ctypes.ArgumentError as error:
+            except (ctypes.ArgumentError, TypeError) as error:
                 raise TypeError(f"muster_{name}: {error}") from None
 
+        def tensor(*arguments):
+            """A view of what the arguments are views of."""
+            made, origins = call(*arguments), [one for one in arguments if isinstance(one, Tensor)]
+            made.kept, made.read_only = origins, any(one.read_only for one in origins)
+            return made
+
         def checked(*arguments):
-            if getattr(self.running, "function", None) and self.running.function.interrupted:
-                raise KeyboardInterrupt("Ctrl-C during the call")
+            running = getattr(self.running, "function", None)
+            if running and running.interrupted > self.running.seen:
+                self.running.seen = running.interrupted
+                raise CallInterrupted("Ctrl-C during the call")
             status = call(*arguments)
             if status != OK:
                 raise MusterError(status, self.last_error().decode())
 
-        return checked if result == "status" else call
+        return checked if result == "status" else tensor if result == "T" else call
 
     def scratch(self, worker, dtype, *shape):
-        return self.worker_scratch(worker, dtype_number(dtype, "scratch: dtype"), len(shape), shape)
+        """Memory of the worker's device until the body returns, as a tensor."""
+        tensor = Tensor()
+        self.worker_scratch(worker, dtype_number(dtype, "scratch: dtype"), len(shape), shape, ctypes.byref(tensor))
+        return tensor
+
+    def replica(self, worker, variable):
+        """Inside a body: the worker's replica of a Variable that the function uses, as a tensor."""
+        tensor = Tensor()
+        self.worker_variable(worker, variable.handle, ctypes.byref(tensor))
+        return tensor
+
+    def update(self, worker, variable):
+        """Inside a body: the memory for the new value of a Variable that the function updates, as a tensor."""
+        tensor = Tensor()
+        self.worker_update(worker, variable.handle, ctypes.byref(tensor))
+        return tensor
 
     def view(self, worker, tensor):
         """The memory of a tensor as a NumPy array, without a copy: of a body's tensor on a host device, valid while the body runs. worker: may
-        be None for a tensor in host memory. bf16 elements come as their bits (uint16)."""
+        be None for a tensor in host memory. bf16 elements come as their bits (uint16). The view of an input is read-only."""
         name = next((name for name, number in DTYPES.items() if number == tensor.dtype), None)
         if name is None:
             raise TypeError("view: expected a tensor, received no tensor")
@@ -260,12 +297,17 @@ class Library:
         dtype = numpy.dtype("uint16" if name == "bfloat16" else name)
         shape, strides = tensor.shape[:tensor.ndim], [stride * dtype.itemsize for stride in tensor.strides[:tensor.ndim]]
         if 0 in shape:
-            return numpy.empty(shape, dtype)
+            array = numpy.empty(shape, dtype)
+            array.flags.writeable = not tensor.read_only
+            return array
         reach = [(size - 1) * stride for size, stride in zip(shape, strides)]
         below = -sum(one for one in reach if one < 0)  # bytes before the first element
         total = below + sum(one for one in reach if one > 0) + dtype.itemsize
         memory = (ctypes.c_char * total).from_address(self.tensor_address_p(ctypes.byref(tensor)) - below)
-        return numpy.ndarray(shape, dtype, memory, below, strides)
+        memory.kept = tensor  # the array holds `memory`
+        array = numpy.ndarray(shape, dtype, memory, below, strides)
+        array.flags.writeable = not tensor.read_only
+        return array
 
 
 class Runtime:
@@ -322,7 +364,7 @@ class Runtime:
         try:
             for describe_port, ports in (self.library.function_input, inputs), (self.library.function_output, outputs):
                 for port, dtype, ndim, mode in ports:
-                    describe_port(function.handle, port.encode(), DTYPES[dtype], ndim, mode)
+                    describe_port(function.handle, port.encode(), DTYPES[dtype], ndim, mode | STRIDED)  # arrays have strides
             self.library.function_set_runs_without_rows(function.handle, runs_without_rows)
         except BaseException:
             function.close()
@@ -335,7 +377,7 @@ class Runtime:
 
 
 class Variable:
-    """What Runtime.variable gives; a body finds it by library.worker_variable(worker, variable.handle)."""
+    """What Runtime.variable gives; a body finds its tensor by library.replica(worker, variable)."""
 
     def __init__(self, runtime, name, array):
         self.runtime, self.handle = runtime, ctypes.c_void_p()
@@ -364,19 +406,22 @@ class Function:
     def __init__(self, runtime, body, inputs, outputs):
         self.runtime, self.body, self.inputs, self.outputs = runtime, body, inputs, outputs
         self.handle, self.callback = ctypes.c_void_p(), BODY(self._run)
-        self.failure = None  # the first exception of a body in this call
-        self.interrupted = False  # set by Ctrl-C until the call has ended
+        self.failures = []  # (text, exception) of the bodies of calls that have not ended
+        self.calls, self.lock = 0, threading.Lock()
+        self.interrupted = 0  # how often Ctrl-C was pressed in the call that runs
 
     def _run(self, worker, in_, out, _):
         library = self.runtime.library
-        library.running.function = self
+        library.running.function, library.running.seen = self, 0
         try:
-            self.body(library, worker, in_[:len(self.inputs)], out[:len(self.outputs)])
+            inputs = in_[:len(self.inputs)]
+            for tensor in inputs:
+                tensor.read_only = True
+            self.body(library, worker, inputs, out[:len(self.outputs)])
             return OK
         except BaseException as error:  # no exception may pass through C
-            if self.failure is None:
-                self.failure = error
             text = str(error) if isinstance(error, MusterError) else f"{type(error).__name__}: {error}"
+            self.failures.append((text, error))
             return library.fail(error.status if isinstance(error, MusterError) else USER, text.encode())
         finally:
             library.running.function = None
@@ -397,7 +442,7 @@ class Function:
             loop.add_reader(descriptor, ended.set)
             await ended.wait()
         except asyncio.CancelledError:
-            self.interrupted = True
+            self.interrupted += 1
             raise
         finally:
             loop.remove_reader(descriptor)
@@ -408,12 +453,31 @@ class Function:
         """Raises what the call has failed with, but for the KeyboardInterrupt that a cancelled coroutine has put into its bodies."""
         interrupted = self.interrupted
         try:
-            self.runtime.library.pending_wait(ctypes.byref(pending))
-        except MusterError as error:
+            self._ended(lambda: self.runtime.library.pending_wait(ctypes.byref(pending)))
+        except MusterError:
             if not interrupted:
-                raise error from self.failure
+                raise
         finally:
-            self.failure, self.interrupted = None, False
+            self.interrupted = 0
+
+    def _ended(self, wait):
+        """Calls wait, which returns with the end of a call, and raises what that has failed with. Calls of one function run one after
+        another, and several may have been made: the message says whose exception it is."""
+        with self.lock:
+            self.calls += 1
+        try:
+            wait()
+        except MusterError as error:
+            own = [one for one in self.failures if one[0] and one[0] in str(error)]
+            failure = max(own, key=lambda one: len(one[0]))[1] if own else None  # the text of another one may be a part of it
+            if failure and not isinstance(failure, (Exception, CallInterrupted)):
+                raise failure  # SystemExit, KeyboardInterrupt
+            raise error from failure
+        finally:
+            with self.lock:
+                self.calls -= 1
+                if not self.calls:
+                    self.failures.clear()
 
     def close(self):
         """Ends the function. Closing again, or after the runtime, changes nothing."""
@@ -450,32 +514,33 @@ class Function:
     def _wait(self, memory, *arguments):
         """Python serves Ctrl-C in the main thread, between its own instructions only. So this thread waits in Python, and another one, which
         keeps the memory alive, makes the call: that costs two changes of threads. A KeyboardInterrupt in the middle of this function would leave the call running: until the
-        call has ended, a handler that raises nothing takes the signal, and then the handler before it is called."""
+        call has ended, a handler that raises nothing takes the signal and ends the call, and then the handler before it is called."""
         handler, forked = signal.getsignal(signal.SIGINT), os.getpid() != self.runtime._process
         if forked or threading.current_thread() is not threading.main_thread() or not callable(handler):
             return self._call(memory, arguments)
         frames = []
 
+        def cancel():
+            if len(frames) > (self.body is not None):  # what Python runs is asked to end first
+                self.runtime.library.runtime_cancel(self.runtime._handle)
+
         def interrupt(_, frame):
-            self.interrupted = True
+            self.interrupted += 1
             frames.append(frame)
+            cancel()
 
         signal.signal(signal.SIGINT, interrupt)
         try:
             call = self.runtime._thread.submit(self._call, memory, arguments)
             while not call.done():
+                cancel()  # again and again: the call may not have begun when the signal came
                 concurrent.futures.wait([call], 0.1)  # a signal just before a wait does not end the wait
         finally:
-            self.interrupted = False
+            self.interrupted = 0
             signal.signal(signal.SIGINT, handler)
         if frames:
             handler(signal.SIGINT, frames[0])
         call.result()
 
     def _call(self, memory, arguments):
-        try:
-            self.runtime.library.function_call(*arguments)
-        except MusterError as error:
-            raise error from self.failure
-        finally:
-            self.failure = None
+        self._ended(lambda: self.runtime.library.function_call(*arguments))

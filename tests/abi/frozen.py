@@ -13,8 +13,11 @@ import subprocess
 import sys
 
 
+CXX = "#if defined(__cplusplus) && !defined(__CUDACC_RTC__)"  # the end of a header: what C++ programs get in place of macros
+
+
 def read(folder):
-    text = "\n".join(path.read_text() for path in sorted(pathlib.Path(folder, "muster").glob("*.h")) if path.name != "expr.h")
+    text = "\n".join(path.read_text().split(CXX)[0] for path in sorted(pathlib.Path(folder, "muster").glob("*.h")) if path.name != "expr.h")
     return re.sub(r"//[^\n]*", "", re.sub(r"/\*.*?\*/", "", text, flags=re.S))
 
 
@@ -27,7 +30,7 @@ def constants(text):
     for body in re.findall(r"\benum\s*\w*\s*\{(.*?)\}", text, flags=re.S):
         for item in filter(None, map(str.strip, body.split(","))):
             names.add(re.match(r"\w+", item).group(0))
-    return names
+    return {name for name in names if not name.endswith("_")}  # private to the headers
 
 
 def fields(text):
@@ -101,6 +104,7 @@ MAY_DROP = {
     "muster_graph_update": "its graph keeps the error, and muster_graph_compile returns it",
     "muster_expr_apply": "its graph keeps the error, and muster_graph_compile returns it",
     "muster_gradient": "its graph keeps the error, and muster_graph_compile returns it",
+    "muster_gradient_at": "its graph keeps the error, and muster_graph_compile returns it",
 }
 
 

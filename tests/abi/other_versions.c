@@ -244,7 +244,8 @@ static muster_status drive(muster_worker *worker, const muster_tensor *in, muste
     driving *d = user;
     muster_driver *driver;
     const int32_t rank = muster_worker_rank(worker);
-    muster_tensor x = muster_worker_scratch(worker, MUSTER_F32, 1, (int64_t[]){10});
+    muster_tensor x;
+    MUSTER_TRY(muster_worker_scratch(worker, MUSTER_F32, 1, (int64_t[]){10}, &x));
     (void)in, (void)out;
     MUSTER_TRY(muster_fill(worker, 1, x));
     MUSTER_TRY(muster_easgd_create(worker, d->server, d->options, &driver));

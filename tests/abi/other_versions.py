@@ -20,7 +20,7 @@ OPTIONS = ["muster_runtime_options", "muster_call_options", "muster_kernel_optio
            "muster_allocator_options", "muster_graph_options", "muster_gradient_check_options",
            "muster_operator_options", "muster_rule_options", "muster_initialiser_options"]
 RESULTS = ["muster_device_info", "muster_kernel_limits", "muster_server_statistics", "muster_driver_counts", "muster_state_description",
-           "muster_graph_memory"]
+           "muster_graph_memory", "muster_library_info", "muster_threshold_info"]
 VARIANTS = ["minus", "oldest", "plus"]
 STRUCT = r"(typedef struct (%s) \{)(.*?)(\} \2;)"
 
@@ -49,7 +49,7 @@ def changed(body, variant):
     else:
         name, removed = "reserved", 0
         while removed < 8 or re.fullmatch(r"reserved\d*", name):
-            removed += 4 if re.match(r"(int32_t|muster_log_level|muster_graph_meaning)\b", declarations[-1]) else 8
+            removed += 4 if re.match(r"(u?int32_t|muster_log_level|muster_graph_meaning)\b", declarations[-1]) else 8
             declarations, name = without_last(declarations)
     return "".join(f"    {declaration};\n" for declaration in declarations)
 

@@ -82,7 +82,8 @@ def read(source):
         types |= {name: path.name for name in re.findall(r"\btypedef [\w\s*]*?\b(muster_\w+);", text) + re.findall(r"^\} (muster_\w+);", text, flags=re.M)}
         pattern = r"(MUSTER_API(?: MUSTER_NODISCARD)?|static inline) ([\w\s]+?[\s*]+)(muster_\w+)\(((?:[^;{()]|\([^()]*\))*)\)\s*[;{]"
         for mark, result, name, arguments in re.findall(pattern, text):
-            functions.append(Function(path.name, mark, result.strip(), name, arguments))
+            if not name.endswith("_"):  # what a macro is made of
+                functions.append(Function(path.name, mark, result.strip(), name, arguments))
     return functions, structs, types
 
 

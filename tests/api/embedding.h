@@ -35,9 +35,14 @@ static inline muster_status embedded_collectives(muster_worker *w) {
 /* Operations of every kind; user: a variable of one number. */
 static inline muster_status embedded_body(muster_worker *w, const muster_tensor *in, muster_tensor *out, void *user) {
     const int64_t n = in[0].shape[0], square[2] = {COLUMNS, COLUMNS};
-    muster_tensor a = muster_worker_scratch(w, MUSTER_F32, 2, in[0].shape), b = muster_worker_scratch(w, MUSTER_F32, 2, square);
-    muster_tensor half = muster_worker_scratch(w, MUSTER_F16, 2, in[0].shape), loss = muster_worker_scratch(w, MUSTER_F32, 0, NULL);
-    muster_tensor index = muster_worker_scratch(w, MUSTER_I64, 1, &n);
+    muster_tensor a, b;
+    MUSTER_TRY(muster_worker_scratch(w, MUSTER_F32, 2, in[0].shape, &a));
+    MUSTER_TRY(muster_worker_scratch(w, MUSTER_F32, 2, square, &b));
+    muster_tensor half, loss;
+    MUSTER_TRY(muster_worker_scratch(w, MUSTER_F16, 2, in[0].shape, &half));
+    MUSTER_TRY(muster_worker_scratch(w, MUSTER_F32, 0, NULL, &loss));
+    muster_tensor index;
+    MUSTER_TRY(muster_worker_scratch(w, MUSTER_I64, 1, &n, &index));
     MUSTER_TRY(muster_random_normal(w, 1, 0, 0, 1, b));
     MUSTER_TRY(muster_gemm(w, 1, in[0], b, 0, a));
     MUSTER_TRY(muster_copy(w, a, half));
@@ -45,7 +50,9 @@ static inline muster_status embedded_body(muster_worker *w, const muster_tensor 
     MUSTER_TRY(muster_argmax(w, a, index));
     MUSTER_TRY(muster_softmax_cross_entropy(w, a, index, 1, loss, a, muster_tensor_none()));
     MUSTER_TRY(muster_reduce(w, MUSTER_SUM, in[0], 0, out[0]));
-    MUSTER_TRY(muster_axpy(w, 1, out[0], muster_worker_variable(w, user)));
+    muster_tensor user_replica;
+    MUSTER_TRY(muster_worker_variable(w, user, &user_replica));
+    MUSTER_TRY(muster_axpy(w, 1, out[0], user_replica));
     return embedded_collectives(w);
 }
 

@@ -9,13 +9,12 @@
 /* The call gives `code`, and the message names the function, the argument, what was expected and
  * what was received. */
 #define REFUSE(code, argument, function, ...) messages_refused(#function, argument, MUSTER_##code, function(__VA_ARGS__))
-/* The same for a function that gives a tensor: it gives none. */
-#define REFUSE_TENSOR(argument, function, ...) messages_no_tensor(#function, argument, function(__VA_ARGS__))
 /* The function cannot fail: with this argument it gives what its header says. */
 #define GIVES(function, expression) messages_given(#function, #expression, expression)
 
 void messages_refused(const char *function, const char *argument, muster_status expected, muster_status received);
-void messages_no_tensor(const char *function, const char *argument, muster_tensor received);
+/* The same of a function whose messages name another one, for which a macro calls it. */
+void messages_refused_as(const char *function, const char *shown, const char *argument, muster_status expected, muster_status received);
 void messages_given(const char *function, const char *expression, bool holds);
 
 /* Has a row of this function run, with this argument refused (NULL: any row)? */

@@ -27,8 +27,10 @@ void messages_base(void) {
     GIVES(muster_last_error, muster_last_error() != NULL);
     GIVES(muster_last_error_copy, muster_last_error_copy(NULL, 0) >= 0);
     GIVES(muster_status_name, strcmp(muster_status_name(-1), "UNKNOWN") == 0);
-    GIVES(muster_status_name, strcmp(muster_status_name(17), "UNKNOWN") == 0);
+    GIVES(muster_status_name, strcmp(muster_status_name(18), "UNKNOWN") == 0);
     GIVES(muster_fail, muster_fail(MUSTER_OK, NULL) == MUSTER_USER);
+    muster_must(MUSTER_OK, NULL, 0);
+    GIVES(muster_must, true);
     GIVES(muster_version, muster_version() > 0);
     GIVES(muster_constant, muster_constant(NULL) == INT64_MIN);
     GIVES(muster_constant, muster_constant("MUSTER_NOTHING") == INT64_MIN);
@@ -82,12 +84,16 @@ static void views(void) {
 static void printing(void) {
     float value = 0;
     char text[32];
+    void *data;
     const muster_tensor scalar = muster_f32(&value);
     muster_tensor reserved = scalar;
     reserved.reserved[1] = 1;
     REFUSE(INVALID_ARGUMENT, "tensor", muster_tensor_print, reserved, text, sizeof text, NULL);
     REFUSE(INVALID_ARGUMENT, "text", muster_tensor_print, scalar, NULL, 8, NULL);
     REFUSE(INVALID_ARGUMENT, "size", muster_tensor_print, scalar, text, -1, NULL);
+    REFUSE(INVALID_ARGUMENT, "tensor", muster_tensor_data, reserved, MUSTER_F32, &data);
+    REFUSE(DTYPE_MISMATCH, "tensor", muster_tensor_data, scalar, MUSTER_I8, &data);
+    REFUSE(INVALID_ARGUMENT, "data", muster_tensor_data, scalar, MUSTER_F32, NULL);
 }
 
 static void buffers(void) {

@@ -105,7 +105,7 @@ static void elements(muster_worker *w) {
     REFUSE_OPERAND("y", muster_unary_op, w, MUSTER_EXP, o.matrix, t);
     REFUSE(UNSUPPORTED, "x", muster_unary_op, w, MUSTER_EXP, o.ints, o.ints);
     REFUSE(INVALID_ARGUMENT, "worker", muster_binary_op, NULL, MUSTER_ADD, o.matrix, o.matrix, o.other);
-    REFUSE(INVALID_ARGUMENT, "op", muster_binary_op, w, MUSTER_BITWISE_XOR + 1, o.matrix, o.matrix, o.other);
+    REFUSE(INVALID_ARGUMENT, "op", muster_binary_op, w, MUSTER_RIGHT_SHIFT + 1, o.matrix, o.matrix, o.other);
     REFUSE_OPERAND("a", muster_binary_op, w, MUSTER_ADD, t, o.matrix, o.other);
     REFUSE_OPERAND("b", muster_binary_op, w, MUSTER_ADD, o.matrix, t, o.other);
     REFUSE_OPERAND("y", muster_binary_op, w, MUSTER_ADD, o.matrix, o.matrix, t);
@@ -117,7 +117,7 @@ static void elements(muster_worker *w) {
     REFUSE_OPERAND("x", muster_binary_scalar, w, MUSTER_ADD, t, 1, o.other);
     REFUSE_OPERAND("y", muster_binary_scalar, w, MUSTER_ADD, o.matrix, 1, t);
     REFUSE(INVALID_ARGUMENT, "worker", muster_scalar_binary, NULL, MUSTER_ADD, 1, o.matrix, o.other);
-    REFUSE(INVALID_ARGUMENT, "op", muster_scalar_binary, w, MUSTER_BITWISE_XOR + 1, 1, o.matrix, o.other);
+    REFUSE(INVALID_ARGUMENT, "op", muster_scalar_binary, w, MUSTER_RIGHT_SHIFT + 1, 1, o.matrix, o.other);
     REFUSE_OPERAND("x", muster_scalar_binary, w, MUSTER_ADD, 1, t, o.other);
     REFUSE_OPERAND("y", muster_scalar_binary, w, MUSTER_ADD, 1, o.matrix, t);
     REFUSE(INVALID_ARGUMENT, "worker", muster_compare, NULL, MUSTER_LESS, o.matrix, o.matrix, bools);
@@ -331,22 +331,25 @@ static void questions(muster_worker *w) {
 
 static void memory(muster_worker *w) {
     const operands o = make_operands();
-    muster_tensor output;
+    muster_tensor output, given;
     const int64_t two = 2, negative = -1, mark = muster_worker_scratch_mark(w);
-    REFUSE_TENSOR("worker", muster_worker_scratch, NULL, MUSTER_F32, 1, &two);
-    REFUSE_TENSOR("dtype", muster_worker_scratch, w, 99, 1, &two);
-    REFUSE_TENSOR("ndim", muster_worker_scratch, w, MUSTER_F32, 9, &two);
-    REFUSE_TENSOR("shape", muster_worker_scratch, w, MUSTER_F32, 1, NULL);
-    REFUSE_TENSOR("shape", muster_worker_scratch, w, MUSTER_F32, 1, &negative);
+    REFUSE(INVALID_ARGUMENT, "worker", muster_worker_scratch, NULL, MUSTER_F32, 1, &two, &given);
+    REFUSE(INVALID_ARGUMENT, "dtype", muster_worker_scratch, w, 99, 1, &two, &given);
+    REFUSE(INVALID_ARGUMENT, "ndim", muster_worker_scratch, w, MUSTER_F32, 9, &two, &given);
+    REFUSE(INVALID_ARGUMENT, "shape", muster_worker_scratch, w, MUSTER_F32, 1, NULL, &given);
+    REFUSE(INVALID_ARGUMENT, "shape", muster_worker_scratch, w, MUSTER_F32, 1, &negative, &given);
+    REFUSE(INVALID_ARGUMENT, "tensor", muster_worker_scratch, w, MUSTER_F32, 1, &two, NULL);
     REFUSE(INVALID_ARGUMENT, "worker", muster_worker_scratch_release, NULL, 0);
     REFUSE(INVALID_ARGUMENT, "mark", muster_worker_scratch_release, w, -1);
     REFUSE(INVALID_ARGUMENT, "mark", muster_worker_scratch_release, w, mark + 4096);
-    REFUSE_TENSOR("worker", muster_worker_variable, NULL, messages_of.variable);
-    REFUSE_TENSOR("variable", muster_worker_variable, w, NULL);
-    REFUSE_TENSOR("variable", muster_worker_variable, w, messages_of.variable);
-    REFUSE_TENSOR("worker", muster_worker_update, NULL, messages_of.variable);
-    REFUSE_TENSOR("variable", muster_worker_update, w, NULL);
-    REFUSE_TENSOR("variable", muster_worker_update, w, messages_of.variable);
+    REFUSE(INVALID_ARGUMENT, "worker", muster_worker_variable, NULL, messages_of.variable, &given);
+    REFUSE(INVALID_ARGUMENT, "variable", muster_worker_variable, w, NULL, &given);
+    REFUSE(INVALID_ARGUMENT, "variable", muster_worker_variable, w, messages_of.variable, &given);
+    REFUSE(INVALID_ARGUMENT, "worker", muster_worker_update, NULL, messages_of.variable, &given);
+    REFUSE(INVALID_ARGUMENT, "variable", muster_worker_update, w, NULL, &given);
+    REFUSE(INVALID_ARGUMENT, "variable", muster_worker_update, w, messages_of.variable, &given);
+    REFUSE(INVALID_ARGUMENT, "tensor", muster_worker_variable, w, messages_of.variable, NULL);
+    REFUSE(INVALID_ARGUMENT, "tensor", muster_worker_update, w, messages_of.variable, NULL);
     REFUSE(INVALID_ARGUMENT, "worker", muster_worker_output_rows, NULL, 0, 1, &output);
     REFUSE(OUT_OF_RANGE, "index", muster_worker_output_rows, w, 0, 1, &output);
     REFUSE(OUT_OF_RANGE, "index", muster_worker_output_rows, w, -1, 1, &output);
@@ -585,6 +588,7 @@ static void creating(muster_worker *w) {
 void messages_drivers(muster_worker *w) {
     static float values[4], gradients[4];
     const muster_tensor parameter = muster_f32(values, 4), gradient = muster_f32(gradients, 4), narrow = muster_f32(values, 3);
+    muster_tensor given;
     muster_driver *driver;
     muster_driver_counts counts, misfit = {.struct_size = 1};
     muster_driver_counts_init(&counts);
@@ -614,9 +618,14 @@ void messages_drivers(muster_worker *w) {
     REFUSE(INVALID_ARGUMENT, "counts", muster_driver_get_counts, driver, NULL);
     REFUSE(INVALID_ARGUMENT, "counts", muster_driver_get_counts, driver, &misfit);
     GIVES(muster_driver_client, muster_driver_client(NULL) == NULL);
-    GIVES(muster_driver_fetched, muster_driver_fetched(driver, -1).dtype == MUSTER_DTYPE_NONE);
-    GIVES(muster_driver_fetched, muster_driver_fetched(driver, 1).dtype == MUSTER_DTYPE_NONE);
-    GIVES(muster_driver_outgoing, muster_driver_outgoing(driver, 1).dtype == MUSTER_DTYPE_NONE);
+    REFUSE(INVALID_ARGUMENT, "driver", muster_driver_fetched, NULL, 0, &given);
+    REFUSE(OUT_OF_RANGE, "index", muster_driver_fetched, driver, -1, &given);
+    REFUSE(OUT_OF_RANGE, "index", muster_driver_fetched, driver, 1, &given);
+    REFUSE(INVALID_ARGUMENT, "tensor", muster_driver_fetched, driver, 0, NULL);
+    REFUSE(INVALID_ARGUMENT, "driver", muster_driver_outgoing, NULL, 0, &given);
+    REFUSE(OUT_OF_RANGE, "index", muster_driver_outgoing, driver, -1, &given);
+    REFUSE(OUT_OF_RANGE, "index", muster_driver_outgoing, driver, 1, &given);
+    REFUSE(INVALID_ARGUMENT, "tensor", muster_driver_outgoing, driver, 0, NULL);
     GIVES(muster_driver_alpha, muster_driver_alpha(NULL) == 0);
     GIVES(muster_driver_destroy, muster_driver_destroy(NULL) == MUSTER_OK);
     assert_ok(muster_driver_destroy(driver));

@@ -272,6 +272,7 @@ void messages_kernels(void) {
     REFUSE(INVALID_ARGUMENT, "limits", muster_kernel_get_limits, kernel, 0, NULL);
     REFUSE(INVALID_ARGUMENT, "limits", muster_kernel_get_limits, kernel, 0, &misfit);
     GIVES(muster_argument_buffer, muster_argument_buffer(muster_tensor_none()).type == MUSTER_PARAMETER_BUFFER);
+    GIVES(muster_argument_strided, muster_argument_strided(muster_tensor_none()).type == MUSTER_PARAMETER_BUFFER);
     GIVES(muster_argument_base, muster_argument_base(muster_tensor_none()).type == MUSTER_PARAMETER_BUFFER);
     GIVES(muster_argument_size, muster_argument_size(1).type == MUSTER_PARAMETER_SIZE);
     GIVES(muster_argument_ssize, muster_argument_ssize(-1).type == MUSTER_PARAMETER_SSIZE);

@@ -34,6 +34,25 @@ static muster_status status_of(muster_expr *made) {
         begin_row();                                                                            \
         messages_refused(#function, argument, MUSTER_##code, status_of(function(__VA_ARGS__))); \
     } while (0)
+/* The macros muster_graph_input and muster_gradient call these, with their place. */
+#define REFUSE_INPUT_AT(argument, ...)                                                                        \
+    do {                                                                                                      \
+        begin_row();                                                                                          \
+        messages_refused_as("muster_graph_input_at", "muster_graph_input", argument, MUSTER_INVALID_ARGUMENT, \
+                            status_of(muster_graph_input_at(__VA_ARGS__)));                                   \
+    } while (0)
+#define REFUSE_GRADIENT_AT(argument, ...)                                                                                                 \
+    do {                                                                                                                                  \
+        begin_row();                                                                                                                      \
+        messages_refused_as("muster_gradient_at", "muster_gradient", argument, MUSTER_INVALID_ARGUMENT, muster_gradient_at(__VA_ARGS__)); \
+    } while (0)
+/* muster_expr_parse is a macro. */
+#define REFUSE_ITEMS(argument, ...)                                                                            \
+    do {                                                                                                       \
+        begin_row();                                                                                           \
+        messages_refused_as("muster_expr_parse_items", "muster_expr_parse", argument, MUSTER_INVALID_ARGUMENT, \
+                            status_of(muster_expr_parse_items(__VA_ARGS__)));                                  \
+    } while (0)
 /* One of the operations, which the message names in place of muster_expr_apply. */
 #define REFUSE_OPERATION(code, argument, operation, inputs, count, ...)                                                               \
     do {                                                                                                                              \
@@ -122,6 +141,9 @@ static void inputs(void) {
     REFUSE_EXPRESSION(INVALID_ARGUMENT, "shape", muster_graph_input, graph, "n", MUSTER_F32, MUSTER_SCALAR, MUSTER_SCATTER);
     REFUSE_EXPRESSION(INVALID_ARGUMENT, "mode", muster_graph_input, graph, "n", MUSTER_F32, 2, shape, MUSTER_SUM);
     REFUSE_EXPRESSION(UNSUPPORTED, "mode", muster_graph_input, graph, "n", MUSTER_F32, 2, rows, MUSTER_SCATTER | MUSTER_INPUT_HOST);
+    REFUSE_INPUT_AT("graph", "here.c:7", NULL, "n", MUSTER_F32, 2, shape, MUSTER_BROADCAST);
+    REFUSE_INPUT_AT("name", NULL, graph, NULL, MUSTER_F32, 2, shape, MUSTER_BROADCAST);
+    REFUSE_INPUT_AT("shape", "here.c:7", graph, "n", MUSTER_F32, 2, NULL, MUSTER_BROADCAST);
 }
 
 static void parameters(void) {
@@ -232,7 +254,7 @@ static void applying(muster_expr *foreign) {
     REFUSE_OPERATION(INVALID_ARGUMENT, "count", "sum", NULL, 0, {.name = NULL});
     REFUSE_OPERATION(INVALID_ARGUMENT, "attributes", "sum", &x, 1, {.name = "axes"});
     REFUSE_OPERATION(INVALID_ARGUMENT, "keepdims", "sum", &x, 1, {.name = "keepdims"}, {.name = "keepdims"});
-    REFUSE_OPERATION(INVALID_ARGUMENT, "keepdims", "sum", &x, 1, {.name = "keepdims", .reserved = 1});
+    REFUSE_OPERATION(INVALID_ARGUMENT, "keepdims", "sum", &x, 1, {.name = "keepdims", .kind = 8});
     REFUSE_OPERATION(INVALID_ARGUMENT, "axis", "sum", &x, 1, {.name = "axis", .integers = twice, .count = 2});
     REFUSE_OPERATION(INVALID_ARGUMENT, "axis", "sum", &x, 1, {.name = "axis", .integers = twice, .count = -1});
     REFUSE_OPERATION(INVALID_ARGUMENT, "axis", "sum", &x, 1, {.name = "axis", .integers = NULL, .count = 1});
@@ -271,8 +293,17 @@ static void asking(muster_expr *foreign) {
     REFUSE_STATUS(INVALID_ARGUMENT, "expressions", muster_gradient, scalar, &foreign, 1, &gradient);
     REFUSE_STATUS(INVALID_ARGUMENT, "count", muster_gradient, scalar, &x, -1, &gradient);
     REFUSE_STATUS(INVALID_ARGUMENT, "gradients", muster_gradient, scalar, &x, 1, NULL);
+    REFUSE_GRADIENT_AT("loss", "here.c:7", NULL, &x, 1, &gradient);
+    REFUSE_GRADIENT_AT("expressions", NULL, scalar, NULL, 1, &gradient);
+    REFUSE_GRADIENT_AT("gradients", "here.c:7", scalar, &x, 1, NULL);
     begin_row();
-    assert_ok(muster_expr_apply(graph, "prod", &x, 1, NULL, NULL, &scalar));
+    muster_expr *operands[2] = {x}, *first;
+    const muster_attribute rows[] = {{.name = "axis", .integer = 1}, {.name = NULL}};
+    assert_ok(muster_expr_apply(graph, "argmax", &x, 1, rows, NULL, &operands[1]));
+    assert_ok(muster_expr_apply(graph, "softmax_cross_entropy", operands, 2, NULL, NULL, &first));
+    assert_ok(muster_expr_apply(graph, "sum", &first, 1, NULL, NULL, &first));
+    assert_ok(muster_gradient(first, &x, 1, &first));
+    assert_ok(muster_expr_apply(graph, "sum", &first, 1, NULL, NULL, &scalar));
     REFUSE(UNSUPPORTED, "loss", muster_gradient, scalar, &x, 1, &gradient);
     REFUSE_EXPRESSION(INVALID_ARGUMENT, "expression", muster_expr_substitute, NULL, &x, &x, 1);
     REFUSE_EXPRESSION(INVALID_ARGUMENT, "from", muster_expr_substitute, scalar, NULL, &x, 1);
@@ -355,6 +386,10 @@ static void texts(muster_expr *foreign) {
     REFUSE_EXPRESSION(INVALID_ARGUMENT, "text", muster_expr_parse, graph, NULL);
     REFUSE_EXPRESSION(INVALID_ARGUMENT, "names", muster_expr_parse, graph, "x", "a b", x);
     REFUSE_EXPRESSION(INVALID_ARGUMENT, "expressions", muster_expr_parse, graph, "x", "a", foreign);
+    const muster_item end = {.kind = MUSTER_ITEM_END};
+    REFUSE_ITEMS("graph", NULL, "x", &end);
+    REFUSE_ITEMS("text", graph, NULL, &end);
+    REFUSE_ITEMS("items", graph, "x", NULL);
     REFUSE_EXPRESSION(INVALID_ARGUMENT, "graph", muster_expr_parse_named, NULL, "x", NULL, NULL, 0);
     REFUSE_EXPRESSION(INVALID_ARGUMENT, "text", muster_expr_parse_named, graph, NULL, NULL, NULL, 0);
     REFUSE_EXPRESSION(INVALID_ARGUMENT, "names", muster_expr_parse_named, graph, "x", NULL, pair, 1);

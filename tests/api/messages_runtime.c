@@ -35,9 +35,10 @@ static void opening(void) {
     REFUSE_OPEN(INVALID_ARGUMENT, "on_lost", .devices = "host:1", .on_lost = -1);
     REFUSE_OPEN(INVALID_ARGUMENT, "wire_dtype", .devices = "host:1", .wire_dtype = MUSTER_F64);
     REFUSE_OPEN(INVALID_ARGUMENT, "wire_dtype", .devices = "host:2", .logical_shards = 2, .wire_dtype = MUSTER_F16);
-    REFUSE_OPEN(INVALID_ARGUMENT, "mpi_communicator", .devices = "host:1", .mpi_communicator = -1);
+    REFUSE_OPEN(INVALID_ARGUMENT, "mpi_communicator", .devices = "host:1", .mpi_communicator = INT64_MIN);
     REFUSE_OPEN(INVALID_ARGUMENT, "collective_algorithm", .devices = "host:1", .collective_algorithm = "magic");
     REFUSE_OPEN(UNAVAILABLE, "collective_algorithm", .devices = "host:1", .collective_algorithm = "nccl");
+    GIVES(muster_runtime_cancel, (muster_runtime_cancel(NULL), true));
     GIVES(muster_runtime_close, muster_runtime_close(NULL) == MUSTER_OK);
     GIVES(muster_runtime_size, muster_runtime_size(NULL) == -1);
     GIVES(muster_runtime_device, muster_runtime_device(NULL, 0) == NULL);
@@ -53,6 +54,19 @@ static void opening(void) {
     REFUSE(INVALID_ARGUMENT, "runtime", muster_runtime_abort, NULL, 1);
     REFUSE(INVALID_ARGUMENT, "code", muster_runtime_abort, messages_of.runtime, 0);
     REFUSE(INVALID_ARGUMENT, "code", muster_runtime_abort, messages_of.runtime, 256);
+}
+
+static void machine(void) {
+    muster_library_info library;
+    muster_threshold_info threshold;
+    muster_library_info_init(&library);
+    muster_threshold_info_init(&threshold);
+    GIVES(muster_library_count, muster_library_count() >= 10);
+    REFUSE(OUT_OF_RANGE, "index", muster_library_get_info, -1, &library);
+    REFUSE(INVALID_ARGUMENT, "info", muster_library_get_info, 0, NULL);
+    GIVES(muster_threshold_count, muster_threshold_count() >= 3);
+    REFUSE(OUT_OF_RANGE, "index", muster_threshold_get_info, 0, -1, &threshold);
+    REFUSE(INVALID_ARGUMENT, "info", muster_threshold_get_info, 0, 0, NULL);
 }
 
 static void memory_and_names(void) {
@@ -101,6 +115,7 @@ static void devices_and_buffers(void) {
     GIVES(muster_device_count, muster_device_count() >= 1);
     REFUSE(OUT_OF_RANGE, "index", muster_device_get_info, -1, &info);
     REFUSE(INVALID_ARGUMENT, "info", muster_device_get_info, 0, NULL);
+    machine();
     REFUSE(INVALID_ARGUMENT, "runtime", muster_runtime_register_buffer, NULL, buffer);
     REFUSE(INVALID_ARGUMENT, "buffer", muster_runtime_register_buffer, runtime, NULL);
     REFUSE(INVALID_ARGUMENT, "runtime", muster_runtime_unregister_buffer, NULL, buffer);

@@ -76,10 +76,12 @@ static void test_wrong_runtime_options_are_refused(void **state) {
     assert_refused(open_with(&options), MUSTER_INVALID_ARGUMENT,
                    "on_lost: expected MUSTER_LOST_ABORT (0) or MUSTER_LOST_ERROR (1), received 2");
     options.on_lost = MUSTER_LOST_ERROR;
-    options.mpi_communicator = -1;
+    options.mpi_communicator = -2147483648;
     assert_refused(open_with(&options), MUSTER_INVALID_ARGUMENT,
-                   "mpi_communicator: expected 1 + MPI_Comm_c2f of a communicator, or 0, received -1");
-    options.mpi_communicator = 1;
+                   "mpi_communicator: expected 1 + MPI_Comm_c2f of a communicator, which has 32 bits, or 0, received -2147483648");
+    options.mpi_communicator = 2147483649;
+    assert_refused(open_with(&options), MUSTER_INVALID_ARGUMENT, "mpi_communicator: expected 1 + MPI_Comm_c2f of a communicator");
+    options.mpi_communicator = -2147483647; /* the least handle, as MPICH's are */
     options.device_memory = 1000000000000000000;
     assert_refused(open_with(&options), MUSTER_INVALID_ARGUMENT, "device_memory: expected at most 999999999999999999 bytes, received 1000");
     options.device_memory = 999999999999999999;

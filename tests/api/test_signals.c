@@ -111,7 +111,7 @@ static void test_every_thread_blocks_signals(void **state) {
     check_server(&e);
     fork_once();
     embedded_close(&e);
-    assert_true(check_threads() >= 3);
+    assert_true(check_threads() <= threads - 3); /* those of OpenBLAS end with the last runtime */
     assert_int_equal(started_open, 0);
 }
 

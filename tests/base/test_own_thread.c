@@ -1,5 +1,6 @@
 /* Code of other libraries on a thread of its own: its stack, its signals, its result and its
  * message. */
+#include "base_await.h"
 #include "base_check.h"
 #include "own_thread_impl.h"
 
@@ -101,7 +102,7 @@ typedef struct crowd {
 static muster_status meet(void *argument) {
     crowd *c = argument;
     const int number = atomic_fetch_add(&c->arrived, 1);
-    while (atomic_load(&c->arrived) < atomic_load(&c->wanted)) sched_yield();
+    TEST_AWAIT(atomic_load(&c->arrived) >= atomic_load(&c->wanted), 0);
     atomic_fetch_add(&c->calls, 1);
     return number < atomic_load(&c->fails) ? mst_error(MUSTER_SYSTEM, "task: number %d has failed", number) : MUSTER_OK;
 }

@@ -147,9 +147,10 @@ static void every_code_has_its_name(void **state) {
     assert_string_equal(muster_status_name(MUSTER_ABORTED), "ABORTED");
     assert_string_equal(muster_status_name(MUSTER_INTERNAL), "INTERNAL");
     assert_string_equal(muster_status_name(MUSTER_NODE_LOST), "NODE_LOST");
-    assert_string_equal(muster_status_name(MUSTER_NODE_LOST + 1), "UNKNOWN");
+    assert_string_equal(muster_status_name(MUSTER_CANCELLED), "CANCELLED");
+    assert_string_equal(muster_status_name(MUSTER_CANCELLED + 1), "UNKNOWN");
     assert_string_equal(muster_status_name(-1), "UNKNOWN");
-    for (muster_status status = 0; status <= MUSTER_NODE_LOST; status++) assert_string_not_equal(muster_status_name(status), "UNKNOWN");
+    for (muster_status status = 0; status <= MUSTER_CANCELLED; status++) assert_string_not_equal(muster_status_name(status), "UNKNOWN");
 }
 
 int main(void) {

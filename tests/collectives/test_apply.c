@@ -231,7 +231,9 @@ static muster_status compare_sums(muster_worker *w, const sums *s, char *vectors
                                                            : 1,
                   first = s->sharded && muster_worker_rank(w) > 0 ? muster_worker_rank(w) + 1 : muster_worker_rank(w),
                   all = shards * s->count;
-    muster_tensor gradients = muster_worker_scratch(w, s->dtype, 1, &all), parameter = muster_worker_scratch(w, s->dtype, 1, &s->count);
+    muster_tensor gradients, parameter;
+    MUSTER_TRY(muster_worker_scratch(w, s->dtype, 1, &all, &gradients));
+    MUSTER_TRY(muster_worker_scratch(w, s->dtype, 1, &s->count, &parameter));
     const mst_apply_segment segments[] = {{.count = s->count / 3, .parameter = muster_tensor_address(parameter)},
                                           {.offset = s->count / 3,
                                            .count = s->count - s->count / 3,

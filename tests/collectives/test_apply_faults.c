@@ -257,8 +257,10 @@ static void test_a_rank_that_stays_away_leaves_all_as_it_was(void **state) {
 static muster_status refusals(muster_worker *w, void *argument) {
     (void)argument;
     int64_t count = 8;
-    muster_tensor gradients = muster_worker_scratch(w, MUSTER_F32, 1, &count), whole = muster_worker_scratch(w, MUSTER_I32, 1, &count),
-                  memory = muster_worker_scratch(w, MUSTER_F32, 1, &count);
+    muster_tensor gradients, whole, memory;
+    MUSTER_TRY(muster_worker_scratch(w, MUSTER_F32, 1, &count, &gradients));
+    MUSTER_TRY(muster_worker_scratch(w, MUSTER_I32, 1, &count, &whole));
+    MUSTER_TRY(muster_worker_scratch(w, MUSTER_F32, 1, &count, &memory));
     trial t = {.fault = FAILS, .at = -1};
     mst_apply_segment segments[2] = {{.count = 4, .parameter = muster_tensor_address(memory)},
                                      {.offset = 4, .count = 4, .parameter = (char *)muster_tensor_address(memory) + 16}};

@@ -1,6 +1,7 @@
 /* Collectives that only begin, on devices of every kind: the bits of the collectives themselves,
  * several at once, beside other work, and after failures. */
 #include "collectives_values.h"
+#include "scheduler_scratch.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -26,8 +27,7 @@ typedef struct form_case {
 
 static form_case case_make(muster_worker *w, int32_t form, int64_t count) {
     const int64_t all = count * muster_worker_size(w), in = form == 1 ? all : count, out = form == 2 ? all : count;
-    return (form_case){floats_make(w, in, form), muster_worker_scratch(w, MUSTER_F32, 1, &out),
-                       muster_worker_scratch(w, MUSTER_F32, 1, &out)};
+    return (form_case){floats_make(w, in, form), scratch_tensor(w, MUSTER_F32, 1, &out), scratch_tensor(w, MUSTER_F32, 1, &out)};
 }
 
 static muster_status case_run(muster_worker *w, int32_t form, const form_case *c) {
@@ -152,7 +152,8 @@ static muster_status begins_in_a_group(muster_worker *w, void *argument) {
     MUSTER_TRY(muster_worker_group_begin(w, NULL));
     VALUES_REFUSED(case_begin(w, 0, &c), MUSTER_BAD_STATE, "muster_worker_all_reduce: communicator: expected no open group");
     MUSTER_TRY(muster_worker_group_end(w, NULL));
-    muster_tensor other = muster_worker_scratch(w, MUSTER_F32, 1, (const int64_t[]){6});
+    muster_tensor other;
+    MUSTER_TRY(muster_worker_scratch(w, MUSTER_F32, 1, (const int64_t[]){6}, &other));
     VALUES_REFUSED(mst_worker_all_reduce_begin(w, NULL, MUSTER_SUM, c.in, other), MUSTER_SHAPE_MISMATCH,
                    "muster_worker_all_reduce: output");
     MUSTER_TRY(case_begin(w, 0, &c));

@@ -35,7 +35,9 @@ static muster_status shards_task(muster_worker *w, void *argument) {
     for (int64_t s = begin; s < end; s++) {
         for (int64_t i = 0; i < count; i++) host[(s - begin) * count + i] = shard_value(s, i);
     }
-    muster_tensor x = values_copy(w, muster_tensor_make(MUSTER_F32, host, 2, shape)), y = muster_worker_scratch(w, MUSTER_F32, 1, &count);
+    muster_tensor x = values_copy(w, muster_tensor_make(MUSTER_F32, host, 2, shape));
+    muster_tensor y;
+    MUSTER_TRY(muster_worker_scratch(w, MUSTER_F32, 1, &count, &y));
     if (c->whole) {
         MUSTER_TRY(muster_worker_all_reduce_shards(w, NULL, c->op, x, y));
     } else {

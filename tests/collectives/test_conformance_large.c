@@ -41,7 +41,8 @@ static muster_status expect(const uint8_t *x, int common, int base) {
 
 static muster_status large_task(muster_worker *w, void *argument) {
     (void)argument;
-    muster_tensor x = muster_worker_scratch(w, MUSTER_U8, 1, &count);
+    muster_tensor x;
+    MUSTER_TRY(muster_worker_scratch(w, MUSTER_U8, 1, &count, &x));
     if (x.dtype == MUSTER_DTYPE_NONE) return w->scratch_status;
     uint8_t *bytes = muster_tensor_address(x);
     /* the maximum: elements of the last rank, spots of rank 0 */

@@ -1,6 +1,7 @@
 /* What one rank can see to be wrong is refused before any peer is met, with the argument, what was
  * expected and what came. */
 #include "collectives_values.h"
+#include "scheduler_scratch.h"
 
 #include <stdio.h>
 
@@ -13,10 +14,10 @@ static bad_arguments make_bad_arguments(muster_worker *w) {
     int64_t four = 4, shape[] = {2, 2};
     bad_arguments m = {
         .four = values_make(w, 4, 1, 0), .other = values_make(w, 4, 1, 0), .five = values_make(w, 5, 1, 0), .none = muster_tensor_none()};
-    m.floats = muster_worker_scratch(w, MUSTER_F32, 1, &four);
-    m.booleans = muster_worker_scratch(w, MUSTER_BOOL, 1, &four);
-    m.halves = muster_worker_scratch(w, MUSTER_F16, 1, &four);
-    m.square = muster_worker_scratch(w, MUSTER_I64, 2, shape);
+    m.floats = scratch_tensor(w, MUSTER_F32, 1, &four);
+    m.booleans = scratch_tensor(w, MUSTER_BOOL, 1, &four);
+    m.halves = scratch_tensor(w, MUSTER_F16, 1, &four);
+    m.square = scratch_tensor(w, MUSTER_I64, 2, shape);
     m.strided = muster_tensor_transpose(m.square);
     m.elsewhere = m.four;
     m.elsewhere.device = (w->rank + 1) % 2 + (muster_worker_size(w) == 1);
@@ -166,9 +167,10 @@ static void test_tensors(void **state) {
 static muster_status scratch_task(muster_worker *w, void *argument) {
     (void)argument;
     int64_t huge = INT64_MAX / 8;
-    muster_tensor x = muster_worker_scratch(w, MUSTER_F64, 1, &huge);
-    muster_status status = muster_worker_all_reduce(w, NULL, MUSTER_SUM, x, x);
-    VALUES_REQUIRE(status == w->scratch_status && status != MUSTER_OK);
+    muster_tensor x;
+    const muster_status failed = muster_worker_scratch(w, MUSTER_F64, 1, &huge, &x);
+    const muster_status status = muster_worker_all_reduce(w, NULL, MUSTER_SUM, x, x);
+    VALUES_REQUIRE(failed == MUSTER_OVERFLOW && status == failed);
     return MUSTER_OK;
 }
 
@@ -298,7 +300,9 @@ static muster_status table_task(muster_worker *w, void *argument) {
             bool refused = op == MUSTER_AVG ? dtype > MUSTER_F64 : dtype == MUSTER_BOOL;
             if (!refused) continue;
             int64_t shape[] = {2, 2}, two = 2;
-            muster_tensor x = muster_worker_scratch(w, dtype, 2, shape), y = muster_worker_scratch(w, dtype, 1, &two);
+            muster_tensor x, y;
+            MUSTER_TRY(muster_worker_scratch(w, dtype, 2, shape, &x));
+            MUSTER_TRY(muster_worker_scratch(w, dtype, 1, &two, &y));
             char text[100];
             snprintf(text, sizeof text, ": %s of %s is refused: ", op == MUSTER_AVG ? "avg" : "sum", muster_dtype_name(dtype));
             VALUES_REFUSED(muster_worker_all_reduce(w, NULL, op, x, x), MUSTER_UNSUPPORTED, text);

@@ -3,6 +3,7 @@
 #include "collectives_values.h"
 #include "cuda/cuda_impl.h"
 #include "muster/ops.h"
+#include "scheduler_scratch.h"
 #include "sim.h"
 
 #include <stdlib.h>
@@ -58,7 +59,7 @@ static muster_status is_done(mst_queue queue, int milliseconds, bool *done) {
 
 enum { SOON = 40, LATE = 20000 };
 
-static muster_tensor empty(muster_worker *w, int64_t count) { return muster_worker_scratch(w, MUSTER_I64, 1, &count); }
+static muster_tensor empty(muster_worker *w, int64_t count) { return scratch_tensor(w, MUSTER_I64, 1, &count); }
 
 static muster_status check_sum(muster_worker *w, muster_tensor sum) { return values_expect(w, sum, RANKS * (RANKS - 1) / 2, RANKS); }
 

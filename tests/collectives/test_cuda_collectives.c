@@ -59,7 +59,8 @@ static muster_status large_sum(muster_worker *w, void *argument) { return (void)
 /* Whole numbers in floats: exact in any order. */
 static muster_status float_reduction(muster_worker *w, muster_reduction op, double expected) {
     int64_t count = LARGE;
-    muster_tensor x = muster_worker_scratch(w, MUSTER_F32, 1, &count);
+    muster_tensor x;
+    MUSTER_TRY(muster_worker_scratch(w, MUSTER_F32, 1, &count, &x));
     float *host = mst_alloc((size_t)count * sizeof *host), last = 0;
     if (!host) return mst_out_of_memory("test", count * 4);
     for (int64_t i = 0; i < count; i++) host[i] = (float)(w->rank + 1);
@@ -277,7 +278,9 @@ static muster_status sum_then_leave_one(muster_worker *w, void *argument) {
 static muster_status product_behind_sum(muster_worker *w, void *argument) {
     (void)argument;
     int64_t count = LARGE;
-    muster_tensor x = values_make(w, count, w->rank, 1), a = muster_worker_scratch(w, MUSTER_F32, 1, &(int64_t){64});
+    muster_tensor x = values_make(w, count, w->rank, 1);
+    muster_tensor a;
+    MUSTER_TRY(muster_worker_scratch(w, MUSTER_F32, 1, &(int64_t){64}, &a));
     MUSTER_TRY(muster_worker_all_reduce(w, NULL, MUSTER_SUM, x, x));
     for (int64_t m = 1; m <= 4; m++) {
         const mst_gemm gemm = {.dtype = MUSTER_F32,
@@ -552,7 +555,8 @@ static void a_split_that_nccl_refuses_leaves_nothing(void **state) {
  * another one than even ranks. fails: rank 3 leaves instead of entering the collective. */
 static muster_status sum_and_first_use(muster_worker *w, void *fails) {
     int64_t count = LARGE;
-    muster_tensor x = muster_worker_scratch(w, MUSTER_F32, 1, &count);
+    muster_tensor x;
+    MUSTER_TRY(muster_worker_scratch(w, MUSTER_F32, 1, &count, &x));
     float first[2] = {0};
     MUSTER_TRY(muster_fill(w, w->rank + 1, x));
     if (fails && w->rank == 3) return mst_error(MUSTER_USER, "rank 3 leaves");

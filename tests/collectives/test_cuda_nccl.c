@@ -1,5 +1,6 @@
 /* The life of NCCL's communicators between GPUs of the simulated machine: what they connect and
  * when, which of them are given up, how they end when something is stuck, and what the log says. */
+#include "base_await.h"
 #include "collectives_values.h"
 #include "cuda/cuda_api_private.h"
 #include "cuda/cuda_impl.h"
@@ -69,9 +70,12 @@ static uint64_t connections(void) { return muster_sim_calls("ncclConnect"); }
 
 static muster_status every_collective(muster_worker *w, muster_communicator *within, int64_t count) {
     const int64_t all = count * RANKS;
-    muster_tensor one = muster_worker_scratch(w, MUSTER_F32, 1, &count), many = muster_worker_scratch(w, MUSTER_F32, 1, &all);
+    muster_tensor one, many;
+    MUSTER_TRY(muster_worker_scratch(w, MUSTER_F32, 1, &count, &one));
+    MUSTER_TRY(muster_worker_scratch(w, MUSTER_F32, 1, &all, &many));
     const int64_t half = count * 2;
-    muster_tensor some = within ? muster_worker_scratch(w, MUSTER_F32, 1, &half) : many;
+    muster_tensor some = many;
+    if (within) MUSTER_TRY(muster_worker_scratch(w, MUSTER_F32, 1, &half, &some));
     MUSTER_TRY(muster_fill(w, 1, one));
     MUSTER_TRY(muster_fill(w, 1, many));
     MUSTER_TRY(muster_worker_all_reduce(w, within, MUSTER_SUM, one, one));
@@ -207,13 +211,13 @@ static void making_communicators_anew_takes_no_more_memory(void **state) {
 /* ---- when something is stuck ---- */
 
 static muster_status sum_then_sum_in_a_part(muster_worker *w, void *argument) {
-    pthread_barrier_t *all = argument;
+    await_barrier *all = argument;
     muster_communicator *part;
     MUSTER_TRY(muster_worker_split(w, NULL, w->rank / 2, 0, &part));
     muster_tensor x = values_make(w, LARGE, w->rank, 1), y = values_make(w, LARGE, w->rank, 1);
-    pthread_barrier_wait(all); /* one of Muster's is a group of NCCL's, too */
+    await_barrier_wait(all); /* one of Muster's is a group of NCCL's, too */
     if (w->rank == 0) muster_sim_inject("ncclGroupEnd", 1, MST_NCCL_IN_PROGRESS);
-    pthread_barrier_wait(all);
+    await_barrier_wait(all);
     MUSTER_TRY(muster_worker_all_reduce(w, NULL, MUSTER_SUM, x, x));
     return muster_worker_all_reduce(w, part, MUSTER_SUM, y, y);
 }
@@ -223,12 +227,10 @@ static muster_status sum_then_sum_in_a_part(muster_worker *w, void *argument) {
 static void a_part_behind_a_stuck_collective_ends_at_the_deadline(void **state) {
     (void)state;
     collectives_pool c;
-    pthread_barrier_t all;
-    pthread_barrier_init(&all, NULL, RANKS);
+    await_barrier all = {.threads = RANKS};
     begin(DEVICE_MEMORY);
     open_for(&c, test_patience(SECOND / 2), 0);
     assert_int_equal(collectives_run(&c, sum_then_sum_in_a_part, &all), MUSTER_TIMEOUT);
-    pthread_barrier_destroy(&all);
     assert_int_equal(muster_sim_injected(), 1);
     assert_ok(collectives_run(&c, large_sum, NULL));
     assert_string_equal(log_text, "");

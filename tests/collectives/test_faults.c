@@ -3,6 +3,7 @@
  * sanitizer a sample by MUSTER_SEED in which every two values that can meet do meet; the whole with
  * MUSTER_TEST_FULL=1. */
 #include "base_check.h"
+#include "base_pairs.h"
 #include "base_seed.h"
 #include "collectives_faults.h"
 
@@ -134,6 +135,8 @@ static void run_case(const fault_case *c) {
 
 /* ---- which cases ---- */
 
+static bool is_whole(void) { return test_is_full() && faults_whole(); }
+
 static void run_whole(void) {
     for (fault_case c = {0}; (int)c.kind < FAULTS_KINDS; c.kind++) {
         for (c.algorithm = 0; c.algorithm < ALGORITHMS; c.algorithm++) {
@@ -144,54 +147,20 @@ static void run_whole(void) {
     }
 }
 
-/* A case as its four coordinates, of which each two have met or not. */
-static bool met[4][4][FAULTS_KINDS][FAULTS_KINDS];
-static const int32_t extents[4] = {FAULTS_KINDS, ALGORITHMS, FAULTS - FAULT_FAILS, MEMBERS};
+static bool occurs(const int32_t *at) { return !faults_excuse((faults_kind)at[0], (faults_fault)(at[2] + FAULT_FAILS)); }
 
-static int32_t new_pairs(const int32_t at[4], bool mark) {
-    int32_t fresh = 0;
-    for (int32_t a = 0; a < 4; a++) {
-        for (int32_t b = a + 1; b < 4; b++) {
-            bool *seen = &met[a][b][at[a]][at[b]];
-            fresh += !*seen;
-            if (mark) *seen = true;
-        }
-    }
-    return fresh;
-}
-
-/* With these two coordinates fixed, of many draws the one in which most values meet for the first
- * time. */
-static void run_pair(int32_t a, int32_t b, int32_t i, int32_t j, uint64_t *random) {
-    int32_t best[4] = {0}, most = -1;
-    for (int32_t draw = 0; draw < 30; draw++) {
-        int32_t at[4];
-        for (int32_t d = 0; d < 4; d++) at[d] = d == a ? i : d == b ? j : (int32_t)faults_random(random, (uint32_t)extents[d]);
-        if (faults_excuse((faults_kind)at[0], (faults_fault)(at[2] + FAULT_FAILS)) || new_pairs(at, false) <= most) continue;
-        most = new_pairs(at, false);
-        memcpy(best, at, sizeof best);
-    }
-    if (most <= 0) return;
-    new_pairs(best, true);
-    run_case(&(fault_case){(faults_kind)best[0], best[1], best[3], (faults_fault)(best[2] + FAULT_FAILS)});
-}
-
-static void run_pairs(uint64_t random) {
-    memset(met, 0, sizeof met);
-    for (int32_t a = 0; a < 4; a++) {
-        for (int32_t b = a + 1; b < 4; b++) {
-            for (int32_t i = 0; i < extents[a]; i++) {
-                for (int32_t j = 0; j < extents[b]; j++) {
-                    if (!met[a][b][i][j]) run_pair(a, b, i, j, &random);
-                }
-            }
-        }
-    }
-}
-
-/* Several times over, and so much of what three values do together. */
+/* Every two values meet; on --full several times over, and so much of what three do together. */
 static void run_sample(void) {
-    for (uint64_t pass = 0; pass < (faults_joint() && !test_is_full() ? 1 : 4); pass++) run_pairs(matrix.seed * 977 + pass);
+    static const int32_t extents[] = {FAULTS_KINDS, ALGORITHMS, FAULTS - FAULT_FAILS, MEMBERS};
+    for (uint64_t pass = 0; pass < (test_is_full() ? 4 : 1); pass++) {
+        int32_t count;
+        pairs_case *cases = pairs_draw(extents, 4, matrix.seed * 977 + pass, occurs, &count);
+        for (int32_t i = 0; i < count; i++) {
+            const int32_t *at = cases[i].at;
+            run_case(&(fault_case){(faults_kind)at[0], at[1], at[3], (faults_fault)(at[2] + FAULT_FAILS)});
+        }
+        free(cases);
+    }
 }
 
 /* ---- what was run ---- */
@@ -227,7 +196,7 @@ static void no_case_is_empty(void) {
     for (faults_kind k = 0; k < FAULTS_KINDS; k++) {
         for (faults_fault f = FAULT_FAILS; f < FAULTS; f++) {
             int32_t empty = count_state(k, f, EMPTY);
-            if (faults_excuse(k, f) ? count_state(k, f, RUN) > 0 : empty > (faults_whole() ? 0 : ALGORITHMS * MEMBERS - 1))
+            if (faults_excuse(k, f) ? count_state(k, f, RUN) > 0 : empty > (is_whole() ? 0 : ALGORITHMS * MEMBERS - 1))
                 fail_msg("%s, %s: %d cases are empty", faults_kind_name(k), faults_fault_name(f), (int)empty);
         }
     }
@@ -235,7 +204,7 @@ static void no_case_is_empty(void) {
 
 static void every_fault_of_every_rank_in_every_collective_ends_and_is_told(void **unused) {
     (void)unused;
-    if (faults_whole())
+    if (is_whole())
         run_whole();
     else
         run_sample();

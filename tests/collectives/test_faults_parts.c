@@ -33,7 +33,9 @@ typedef struct world {
 static muster_status sum_over(muster_worker *w, muster_communicator *part, int64_t count, double expected) {
     static const int64_t room = COUNT + 1;
     float numbers[COUNT + 1], sums[COUNT + 1];
-    muster_tensor mine = muster_worker_scratch(w, MUSTER_F32, 1, &room), all = muster_worker_scratch(w, MUSTER_F32, 1, &room);
+    muster_tensor mine, all;
+    MUSTER_TRY(muster_worker_scratch(w, MUSTER_F32, 1, &room, &mine));
+    MUSTER_TRY(muster_worker_scratch(w, MUSTER_F32, 1, &room, &all));
     for (int64_t i = 0; i < room; i++) numbers[i] = (float)(muster_worker_rank(w) + 1);
     MUSTER_TRY(muster_worker_write(w, muster_f32(numbers, room), mine));
     MUSTER_TRY(muster_worker_all_reduce(w, part, MUSTER_SUM, muster_tensor_slice(mine, 0, count), muster_tensor_slice(all, 0, count)));
@@ -197,7 +199,10 @@ static void run_fault(world *t) {
         status = run(t, waits ? deadline : 0);
         if (!waits || status != MUSTER_TIMEOUT || is_told(t, text)) break;
     }
-    if (status != wanted || !is_told(t, text))
+    /* of those that wait for each other the last one may find it before the deadline */
+    const bool found = t->fault == ELSEWHERE && status == MUSTER_INVALID_ARGUMENT && strstr(muster_last_error(), " can go on");
+    if (found) wanted = status;
+    if (!found && (status != wanted || !is_told(t, text)))
         fail_msg("%s: expected %s with \"%s\", received %s \"%s\"", where, muster_status_name(wanted), text, muster_status_name(status),
                  muster_last_error());
     if (t->fault == RETURNS && !names_guilty(t)) fail_msg("%s: received \"%s\"", where, muster_last_error());

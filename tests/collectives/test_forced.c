@@ -50,7 +50,9 @@ static muster_status exchange_task(muster_worker *w, void *argument) {
     const int64_t before = muster_worker_rank(w) == 0   ? 0
                            : muster_worker_rank(w) == 1 ? 1
                                                         : 3; /* elements that a sender sends to ranks before this one */
-    muster_tensor x = muster_worker_scratch(w, MUSTER_U8, 1, &bytes), y = muster_worker_scratch(w, MUSTER_U8, 1, &count);
+    muster_tensor x, y;
+    MUSTER_TRY(muster_worker_scratch(w, MUSTER_U8, 1, &bytes, &x));
+    MUSTER_TRY(muster_worker_scratch(w, MUSTER_U8, 1, &count, &y));
     uint8_t *from = muster_tensor_address(x), *to = muster_tensor_address(y);
     for (int64_t i = 0; i < bytes; i++) from[i] = (uint8_t)(i * 7 + muster_worker_rank(w) * 50);
     for (int64_t i = 0; i < count; i++) to[i] = 0xA5;

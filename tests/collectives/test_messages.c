@@ -1,6 +1,8 @@
 /* Messages between two ranks: rings, tags, sizes, dtypes, and what cannot be received. */
 #include "collectives_values.h"
 
+#include <time.h>
+
 enum { SECOND = 1000000000 };
 
 /* ---- what arrives ---- */
@@ -72,7 +74,9 @@ static muster_status dtypes_task(muster_worker *w, void *argument) {
     static const uint64_t bits[] = {0x0123456789abcdef, 0x7ff0000000000001, 0x8000000000000000, 0x0101010001000101};
     for (muster_dtype dtype = MUSTER_F16; dtype < MST_DTYPE_COUNT; dtype++) {
         int64_t count = 32 / muster_dtype_size(dtype);
-        muster_tensor host = muster_tensor_make(dtype, (void *)bits, 1, &count), y = muster_worker_scratch(w, dtype, 1, &count);
+        muster_tensor host = muster_tensor_make(dtype, (void *)bits, 1, &count);
+        muster_tensor y;
+        MUSTER_TRY(muster_worker_scratch(w, dtype, 1, &count, &y));
         if (muster_worker_rank(w) == 0) MUSTER_TRY(muster_worker_send(w, NULL, 1, dtype, values_copy(w, host)));
         if (muster_worker_rank(w) == 1) MUSTER_TRY(muster_worker_recv(w, NULL, 0, dtype, y));
         if (muster_worker_rank(w) == 1) MUSTER_TRY(values_same(w, y, host));
@@ -104,7 +108,8 @@ static muster_status overwritten_task(muster_worker *w, void *argument) {
     enum { FILLS = 300, TIMES = 3 };
     const bool group = *(bool *)argument;
     const int64_t count = 1000;
-    muster_tensor busy = muster_worker_scratch(w, MUSTER_F32, 1, &count);
+    muster_tensor busy;
+    MUSTER_TRY(muster_worker_scratch(w, MUSTER_F32, 1, &count, &busy));
     for (int32_t i = 0; i < TIMES; i++) {
         muster_tensor x = values_make(w, count, muster_worker_rank(w) == 0 ? i : -1, 3),
                       y = values_make(w, count, muster_worker_rank(w) == 0 ? -i : -1, 5);
@@ -145,7 +150,9 @@ static muster_status other_count_task(muster_worker *w, void *argument) {
 static muster_status other_dtype_task(muster_worker *w, void *argument) {
     (void)argument;
     int64_t count = 3;
-    muster_tensor x = values_make(w, count, 0, 1), y = muster_worker_scratch(w, MUSTER_F64, 1, &count);
+    muster_tensor x = values_make(w, count, 0, 1);
+    muster_tensor y;
+    MUSTER_TRY(muster_worker_scratch(w, MUSTER_F64, 1, &count, &y));
     return muster_worker_rank(w) == 0 ? muster_worker_send(w, NULL, 1, 5, x) : muster_worker_recv(w, NULL, 0, 5, y);
 }
 
@@ -187,10 +194,33 @@ static muster_status cycle_task(muster_worker *w, void *argument) {
     return muster_worker_recv(w, NULL, (muster_worker_rank(w) + muster_worker_size(w) - 1) % muster_worker_size(w), 9, x);
 }
 
-static void test_a_cycle_of_sends_ends_at_the_deadline(void **state) {
+/* Rank 0 sends to the last rank, which is in a collective with all, in whichever order they
+ * come. */
+static muster_status send_and_collective_task(muster_worker *w, void *argument) {
+    const int32_t *late = argument, last = muster_worker_size(w) - 1;
+    muster_tensor x = values_make(w, 3, 0, 1);
+    if (*late == muster_worker_rank(w)) nanosleep(&(struct timespec){.tv_nsec = 20000000}, NULL);
+    if (muster_worker_rank(w) == 0) return muster_worker_send(w, NULL, last, 9, x);
+    return muster_worker_rank(w) == last && last % 2 ? muster_worker_barrier(w, NULL) : muster_worker_all_reduce(w, NULL, MUSTER_SUM, x, x);
+}
+
+/* Two sends that can never end, and a send against a collective, without any deadline. */
+static void test_two_ranks_that_wait_for_each_other_are_refused_at_once(void **state) {
     (void)state;
-    values_refused_on(cycle_task, NULL, 2, SECOND / 5, MUSTER_TIMEOUT, "send with tag 9");
-    values_refused_on(cycle_task, NULL, 3, SECOND / 5, MUSTER_TIMEOUT, "send with tag 9");
+    int32_t refused = 0;
+    for (int32_t again = 0; again < 5; again++, refused++)
+        values_refused_on(cycle_task, NULL, 2, -1, MUSTER_INVALID_ARGUMENT, ", which waits in send for rank ");
+    for (int32_t size = 2; size <= 4; size++)
+        for (int32_t late = 0; late <= size; late += size - 1, refused++)
+            values_refused_on(send_and_collective_task, &late, size, -1, MUSTER_INVALID_ARGUMENT, ": neither can go on");
+    assert_int_equal(refused, 12);
+}
+
+static void test_a_longer_cycle_of_sends_is_refused_at_once(void **state) {
+    (void)state;
+    for (int32_t size = 3; size <= 5; size++)
+        values_refused_on(cycle_task, NULL, size, -1, MUSTER_INVALID_ARGUMENT,
+                          ": none can go on; between muster_worker_group_begin and _end a send does not wait for its receive");
 }
 
 int main(void) {
@@ -203,7 +233,8 @@ int main(void) {
         cmocka_unit_test(test_a_sent_tensor_may_be_overwritten_at_once),
         cmocka_unit_test(test_a_message_with_another_tag_count_or_dtype_is_refused_at_once),
         cmocka_unit_test(test_a_peer_that_returns_without_its_message_is_named_at_once),
-        cmocka_unit_test(test_a_cycle_of_sends_ends_at_the_deadline),
+        cmocka_unit_test(test_two_ranks_that_wait_for_each_other_are_refused_at_once),
+        cmocka_unit_test(test_a_longer_cycle_of_sends_is_refused_at_once),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

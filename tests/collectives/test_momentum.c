@@ -33,8 +33,11 @@ static muster_status step(muster_worker *w, int32_t number, muster_tensor g, mus
 
 static muster_status train(muster_worker *w, void *argument) {
     training *t = argument;
-    muster_tensor g = muster_worker_scratch(w, t->dtype, 1, &t->count), v = muster_worker_scratch(w, t->dtype, 1, &t->count);
-    muster_tensor p = muster_worker_scratch(w, t->dtype, 1, &t->count);
+    muster_tensor g, v;
+    MUSTER_TRY(muster_worker_scratch(w, t->dtype, 1, &t->count, &g));
+    MUSTER_TRY(muster_worker_scratch(w, t->dtype, 1, &t->count, &v));
+    muster_tensor p;
+    MUSTER_TRY(muster_worker_scratch(w, t->dtype, 1, &t->count, &p));
     double *values = calloc((size_t)t->count + 1, sizeof *values);
     void *host = malloc((size_t)t->count * 8 + 8);
     muster_status status = write_numbers(w, v, values, host);
@@ -82,8 +85,10 @@ static void every_algorithm_takes_the_steps_of_separate_operations(void **state)
 static muster_status with_beta(muster_worker *w, double beta) {
     int64_t count = 4;
     mst_worker_scratch_rewind(w);
-    muster_tensor g = muster_worker_scratch(w, MUSTER_F32, 1, &count), v = muster_worker_scratch(w, MUSTER_F32, 1, &count),
-                  p = muster_worker_scratch(w, MUSTER_F32, 1, &count);
+    muster_tensor g, v, p;
+    MUSTER_TRY(muster_worker_scratch(w, MUSTER_F32, 1, &count, &g));
+    MUSTER_TRY(muster_worker_scratch(w, MUSTER_F32, 1, &count, &v));
+    MUSTER_TRY(muster_worker_scratch(w, MUSTER_F32, 1, &count, &p));
     return muster_worker_all_reduce_momentum(w, NULL, 1, g, beta, v, p);
 }
 
@@ -125,9 +130,13 @@ static void a_mismatch_is_told_with_both_betas_whatever_comes_after(void **state
 static muster_status refusals(muster_worker *w, void *argument) {
     (void)argument;
     int64_t count = 4, more = 5;
-    muster_tensor g = muster_worker_scratch(w, MUSTER_F32, 1, &count), v = muster_worker_scratch(w, MUSTER_F32, 1, &count),
-                  p = muster_worker_scratch(w, MUSTER_F32, 1, &count);
-    muster_tensor longer = muster_worker_scratch(w, MUSTER_F32, 1, &more), whole = muster_worker_scratch(w, MUSTER_I32, 1, &count);
+    muster_tensor g, v, p;
+    MUSTER_TRY(muster_worker_scratch(w, MUSTER_F32, 1, &count, &g));
+    MUSTER_TRY(muster_worker_scratch(w, MUSTER_F32, 1, &count, &v));
+    MUSTER_TRY(muster_worker_scratch(w, MUSTER_F32, 1, &count, &p));
+    muster_tensor longer, whole;
+    MUSTER_TRY(muster_worker_scratch(w, MUSTER_F32, 1, &more, &longer));
+    MUSTER_TRY(muster_worker_scratch(w, MUSTER_I32, 1, &count, &whole));
     assert_refused(muster_worker_all_reduce_momentum(w, NULL, 1, g, 0.9, longer, p), MUSTER_SHAPE_MISMATCH,
                    "velocity: expected 4 elements as the parameter, received 5");
     assert_refused(muster_worker_all_reduce_momentum(w, NULL, 1, g, 0.9, g, p), MUSTER_INVALID_ARGUMENT, "received an overlap");
@@ -141,9 +150,13 @@ static muster_status refusals(muster_worker *w, void *argument) {
 static muster_status argument_names(muster_worker *w, void *argument) {
     (void)argument;
     int64_t count = 4;
-    muster_tensor x = muster_worker_scratch(w, MUSTER_F32, 1, &count), y = muster_worker_scratch(w, MUSTER_F32, 1, &count),
-                  z = muster_worker_scratch(w, MUSTER_F32, 1, &count);
-    muster_tensor other = muster_worker_scratch(w, MUSTER_F64, 1, &count), none = muster_tensor_none();
+    muster_tensor x, y, z;
+    MUSTER_TRY(muster_worker_scratch(w, MUSTER_F32, 1, &count, &x));
+    MUSTER_TRY(muster_worker_scratch(w, MUSTER_F32, 1, &count, &y));
+    MUSTER_TRY(muster_worker_scratch(w, MUSTER_F32, 1, &count, &z));
+    muster_tensor other;
+    MUSTER_TRY(muster_worker_scratch(w, MUSTER_F64, 1, &count, &other));
+    muster_tensor none = muster_tensor_none();
 #define AXPY "muster_worker_all_reduce_axpy: "
 #define MOMENTUM "muster_worker_all_reduce_momentum: "
     assert_refused(muster_worker_all_reduce_axpy(w, NULL, 1, none, y), MUSTER_INVALID_ARGUMENT, AXPY "gradient: ");

@@ -111,8 +111,10 @@ static muster_status compare_sums(muster_worker *w, void *argument) {
         const muster_dtype dtype = (muster_dtype)d;
         const int64_t bytes = count * (int64_t)muster_dtype_size(dtype);
         mst_worker_scratch_rewind(w);
-        muster_tensor gradients = muster_worker_scratch(w, dtype, 1, &count), parameter = muster_worker_scratch(w, dtype, 1, &count),
-                      sum = muster_worker_scratch(w, dtype, 1, &count);
+        muster_tensor gradients, parameter, sum;
+        MUSTER_TRY(muster_worker_scratch(w, dtype, 1, &count, &gradients));
+        MUSTER_TRY(muster_worker_scratch(w, dtype, 1, &count, &parameter));
+        MUSTER_TRY(muster_worker_scratch(w, dtype, 1, &count, &sum));
         char *values = malloc((size_t)bytes), *expected = malloc((size_t)bytes);
         oracle_fill(dtype, values, count, (uint64_t)spans_rank(w) + 7);
         const mst_apply_segment segment = {.count = count, .parameter = muster_tensor_address(parameter)};
@@ -308,7 +310,9 @@ static void test_a_failure_leaves_parameters_or_names_them(void **state) {
 static muster_status apply_in_part(muster_worker *w, void *argument) {
     (void)argument;
     muster_communicator *part;
-    const mst_apply_request request = {.gradients = muster_worker_scratch(w, MUSTER_F32, 1, (const int64_t[]){1}), .function = rule};
+    muster_tensor scratch;
+    MUSTER_TRY(muster_worker_scratch(w, MUSTER_F32, 1, (const int64_t[]){1}, &scratch));
+    const mst_apply_request request = {.gradients = scratch, .function = rule};
     MUSTER_TRY(muster_worker_split(w, NULL, 0, -spans_rank(w), &part));
     const muster_status status = mst_worker_all_reduce_apply(w, part, &request);
     (void)muster_worker_release(w, part);

@@ -114,7 +114,7 @@ static void leave_out_one(nodes_test *test, mst_nodes *nodes, int32_t process) {
     nodes->fail_after_ns = 100000000;
     nodes_note(test, process, process == 1 ? MUSTER_OK : mst_nodes_broadcast(nodes, "here", 1, &byte, 1));
     if (process != 1) nodes_note(test, process, mst_nodes_broadcast(nodes, "here", 1, &byte, 1));
-    pthread_barrier_wait(&test->barrier);
+    await_barrier_wait(&test->barrier);
 }
 
 static void test_a_lost_process_costs_the_slabs(void **state) {
@@ -135,7 +135,7 @@ static void test_a_lost_process_costs_the_slabs(void **state) {
 static void come_late(nodes_test *test, mst_nodes *nodes, int32_t process) {
     char byte = process == 1 ? 7 : 0;
     nodes->fail_after_ns = 1000000000;
-    pthread_barrier_wait(&test->barrier);
+    await_barrier_wait(&test->barrier);
     if (process == 1) nodes_sleep(1700000000);
     const muster_status status = mst_nodes_broadcast(nodes, "here", 1, &byte, 1);
     check(test, process, status, byte == 7);

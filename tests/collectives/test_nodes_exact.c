@@ -35,7 +35,8 @@ static muster_status task(muster_worker *w, void *argument) {
     /* of a product rank 0 has the value, and the others 1 */
     const double mine = c->kind == PRODUCT && spans_rank(w) ? 1 : value(), expected = c->kind == ROUNDED ? 1 : value();
     mst_worker_scratch_rewind(w);
-    muster_tensor x = muster_worker_scratch(w, dtype, 1, &c->count);
+    muster_tensor x;
+    MUSTER_TRY(muster_worker_scratch(w, dtype, 1, &c->count, &x));
     MUSTER_TRY(muster_fill(w, mine, x));
     MUSTER_TRY(enter(w, c->kind, x));
     for (int64_t i = 0; i < c->count; i++) {

@@ -52,9 +52,9 @@ static muster_status call(const trial *t, mst_nodes *nodes, int32_t number, bool
 static muster_status give_up(nodes_test *test, const trial *t, mst_nodes *nodes, int32_t number) {
     const int32_t last = nodes->processes - 1;
     bool right;
-    pthread_barrier_wait(&test->barrier);
+    await_barrier_wait(&test->barrier);
     const int64_t sent = wire_launch_count(test->launch).sent;
-    pthread_barrier_wait(&test->barrier);
+    await_barrier_wait(&test->barrier);
     if (nodes->process == last) { /* process 0's messages are there: with three processes it has sent two, and process 1 one */
         TEST_AWAIT(wire_launch_count(test->launch).sent >= sent + (last == 1 ? 1 : 3), AWAIT_NS);
         wire_launch_cut(test->launch, 0, last);
@@ -63,7 +63,7 @@ static muster_status give_up(nodes_test *test, const trial *t, mst_nodes *nodes,
     const muster_status status = call(t, nodes, number, &right);
     if (nodes->process == 0) wire_launch_heal(test->launch, 0, last);
     nodes->fail_after_ns = long_ns;
-    pthread_barrier_wait(&test->barrier);
+    await_barrier_wait(&test->barrier);
     return status;
 }
 

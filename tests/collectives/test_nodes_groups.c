@@ -1,6 +1,7 @@
 /* Groups over several processes whose messages need what another rank does first: each of these
  * programs ends in one process, so it ends in several, wherever the ranks are. */
 #include "base_check.h"
+#include "base_pace.h"
 #include "collectives_spans.h"
 #include "memory_impl.h"
 
@@ -100,7 +101,7 @@ static muster_status send_beside_a_part(muster_worker *w, void *argument) {
 
 static void run(mst_task task, const int32_t *counts, int32_t processes) {
     spans_launch launch;
-    spans_open(&launch, &(spans_options){.counts = counts, .processes = processes, .fail_after_ns = 10000000000ll});
+    spans_open(&launch, &(spans_options){.counts = counts, .processes = processes, .fail_after_ns = test_patience(10000000000)});
     for (int32_t turn = 0; turn < 3; turn++) assert_ok(spans_run(&launch, task, NULL));
     spans_close(&launch);
 }

@@ -94,7 +94,37 @@ static void test_who_is_missing_is_named(void **state) {
     assert_int_equal(trials, 3 + 3 + 4 + 4 + 3);
 }
 
+/* Rank 0 waits for rank 2 of the other process, and rank 1 of its own fails. */
+static muster_status fail_beside_one_that_waits(muster_worker *w, void *argument) {
+    trial *t = argument;
+    float value;
+    const int32_t rank = spans_rank(w);
+    if (rank == 1) {
+        nanosleep(&(struct timespec){.tv_nsec = 50 * MILLISECOND}, NULL); /* in which rank 0 begins to wait */
+        return muster_fail(MUSTER_USER, "rank 1 fails");
+    }
+    (void)mst_error(MUSTER_USER, "an older message");
+    t->status[rank] = muster_worker_recv(w, NULL, rank == 0 ? 2 : 0, 1, muster_tensor_make(MUSTER_F32, &value, 0, NULL));
+    mst_error_save(t->message[rank]);
+    return t->status[rank];
+}
+
+static void test_a_failure_ends_the_wait_for_another_process(void **state) {
+    static trial t;
+    spans_launch launch;
+    (void)state;
+    t = (trial){.late = -1};
+    spans_open(&launch, &(spans_options){.counts = (const int32_t[]){2, 1}, .processes = 2});
+    assert_int_equal(spans_run(&launch, fail_beside_one_that_waits, &t), MUSTER_USER);
+    assert_int_equal(t.status[0], MUSTER_ABORTED);
+    if (!strstr(t.message[0], "muster_worker_recv: rank 0") || !strstr(t.message[0], "the call was aborted"))
+        fail_msg("expected the function, the rank and why, received \"%s\"", t.message[0]);
+    assert_non_null(strstr(launch.process[0].message, "rank 1 fails"));
+    spans_close(&launch);
+}
+
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_who_is_missing_is_named)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_who_is_missing_is_named),
+                                       cmocka_unit_test(test_a_failure_ends_the_wait_for_another_process)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

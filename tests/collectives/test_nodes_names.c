@@ -123,7 +123,9 @@ static void keep(seen *s, const char *bytes, int64_t count) {
 static muster_status run_case(muster_worker *w, muster_communicator *on, const one_case *c, seen *s) {
     const int64_t element = muster_dtype_size(c->dtype), room = 2 * c->count + 1, mark = muster_worker_scratch_mark(w);
     char *bytes = malloc((size_t)(room * element));
-    const muster_tensor input = muster_worker_scratch(w, c->dtype, 1, &room), output = muster_worker_scratch(w, c->dtype, 1, &room);
+    muster_tensor input, output;
+    MUSTER_TRY(muster_worker_scratch(w, c->dtype, 1, &room, &input));
+    MUSTER_TRY(muster_worker_scratch(w, c->dtype, 1, &room, &output));
     const muster_tensor host = muster_tensor_make(c->dtype, bytes, 1, &room);
     int64_t written = 0;
     oracle_fill(c->dtype, bytes, room, (uint64_t)muster_communicator_rank(on, w) + 1);

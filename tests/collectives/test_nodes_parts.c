@@ -148,7 +148,9 @@ static muster_status device_task(muster_worker *w, void *argument) {
     float host[1000], gathered[SPANS_RANKS * 1000];
     const int32_t r = spans_rank(w), size = spans_size(w);
     (void)argument;
-    muster_tensor x = muster_worker_scratch(w, MUSTER_F32, 1, &count), y = muster_worker_scratch(w, MUSTER_F32, 1, &all);
+    muster_tensor x, y;
+    MUSTER_TRY(muster_worker_scratch(w, MUSTER_F32, 1, &count, &x));
+    MUSTER_TRY(muster_worker_scratch(w, MUSTER_F32, 1, &all, &y));
     for (int64_t i = 0; i < count; i++) host[i] = (float)(r + i);
     MUSTER_TRY(muster_worker_write(w, vector(host, count), x));
     MUSTER_TRY(muster_worker_all_gather(w, NULL, x, y));

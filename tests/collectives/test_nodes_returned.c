@@ -2,6 +2,7 @@
  * in every layout of four ranks over two to four processes, without a deadline; the next call is
  * right. And ranks that return early after they have done all that others wait for end nothing. */
 #include "base_check.h"
+#include "base_pace.h"
 #include "base_seed.h"
 #include "collectives_spans.h"
 #include "nodes/rounds_private.h"
@@ -11,6 +12,8 @@
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
+
+static const int64_t close_grace_ns = 200000000;
 
 enum { RANKS = 4 };
 static const int32_t layouts[][RANKS] = {{1, 3}, {2, 2}, {3, 1}, {1, 1, 2}, {1, 2, 1}, {2, 1, 1}, {1, 1, 1, 1}};
@@ -176,7 +179,10 @@ static void test_every_layout(void **state) {
     (void)state;
     for (int32_t l = 0; l < LAYOUTS; l++) {
         spans_launch launch;
-        spans_open(&launch, &(spans_options){.counts = layouts[l], .processes = processes_of(layouts[l]), .fail_after_ns = -1});
+        spans_open(&launch, &(spans_options){.counts = layouts[l],
+                                             .processes = processes_of(layouts[l]),
+                                             .fail_after_ns = -1,
+                                             .close_grace_ns = test_patience(close_grace_ns)});
         for (int32_t k = 0; k < KINDS; k++)
             for (int32_t absent = 0; absent < RANKS; absent++, cases++) run_case(&launch, &(one_case){(kind)k, absent});
         spans_close(&launch);
@@ -191,7 +197,8 @@ static void test_processes_and_hosts_are_named(void **state) {
     spans_launch launch;
     const one_case barrier = {RECV, 1};
     (void)state;
-    spans_open(&launch, &(spans_options){.counts = two_by_two, .processes = 2, .fail_after_ns = -1});
+    spans_open(&launch, &(spans_options){
+                            .counts = two_by_two, .processes = 2, .fail_after_ns = -1, .close_grace_ns = test_patience(close_grace_ns)});
     assert_int_equal(spans_run(&launch, task, (void *)(uintptr_t)&barrier), MUSTER_INVALID_ARGUMENT);
     for (int32_t p = 0; p < 2; p++)
         assert_string_equal(launch.process[p].message,
@@ -230,7 +237,11 @@ static void test_ranks_that_have_done_all_end_nothing(void **state) {
     (void)state;
     for (int32_t l = 0; l < LAYOUTS; l++) {
         spans_launch launch;
-        spans_open(&launch, &(spans_options){.counts = layouts[l], .processes = processes_of(layouts[l]), .fail_after_ns = -1, .seed = 3});
+        spans_open(&launch, &(spans_options){.counts = layouts[l],
+                                             .processes = processes_of(layouts[l]),
+                                             .fail_after_ns = -1,
+                                             .close_grace_ns = test_patience(close_grace_ns),
+                                             .seed = 3});
         for (int32_t slow = 0; slow < RANKS; slow++, cases++) {
             assert_ok(spans_run(&launch, slow_task, &slow));
             assert_ok(spans_run(&launch, slow_sender_task, &slow));
@@ -279,7 +290,10 @@ static void test_an_old_answer_ends_nothing(void **state) {
     (void)state;
     for (uint64_t seed = 1; seed <= seeds; seed++, cases++) {
         old_answer o;
-        spans_open(&o.launch, &(spans_options){.counts = counts, .processes = 3, .fail_after_ns = -1, .seed = seed});
+        spans_open(
+            &o.launch,
+            &(spans_options){
+                .counts = counts, .processes = 3, .fail_after_ns = -1, .close_grace_ns = test_patience(close_grace_ns), .seed = seed});
         const muster_status status = spans_run(&o.launch, old_answer_task, &o);
         pthread_join(o.healer, NULL);
         if (status != MUSTER_OK) fail_msg("seed %d: %s", (int)seed, o.launch.process[0].message);
@@ -344,7 +358,8 @@ static void test_a_question_that_is_dropped_is_asked_again(void **state) {
     held_slots h;
     struct timespec begin, end;
     (void)state;
-    spans_open(&h.launch, &(spans_options){.counts = counts, .processes = 2, .fail_after_ns = -1});
+    spans_open(&h.launch,
+               &(spans_options){.counts = counts, .processes = 2, .fail_after_ns = -1, .close_grace_ns = test_patience(close_grace_ns)});
     clock_gettime(CLOCK_MONOTONIC, &begin);
     const muster_status status = spans_run(&h.launch, drop_task, &h);
     clock_gettime(CLOCK_MONOTONIC, &end);
@@ -370,7 +385,10 @@ static void test_a_failure_is_no_return(void **state) {
     (void)state;
     for (int32_t l = 0; l < LAYOUTS; l++) {
         spans_launch launch;
-        spans_open(&launch, &(spans_options){.counts = layouts[l], .processes = processes_of(layouts[l]), .fail_after_ns = -1});
+        spans_open(&launch, &(spans_options){.counts = layouts[l],
+                                             .processes = processes_of(layouts[l]),
+                                             .fail_after_ns = -1,
+                                             .close_grace_ns = test_patience(close_grace_ns)});
         for (int32_t turn = 0; turn < 3; turn++, cases++) {
             assert_int_equal(spans_run(&launch, failing_task, NULL), MUSTER_USER);
             for (int32_t p = 0; p < launch.processes; p++) assert_non_null(strstr(launch.process[p].message, "rank 3 has had enough"));

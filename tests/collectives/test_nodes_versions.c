@@ -1,10 +1,13 @@
 /* A process of a launch that runs another version of Muster, with other headers of its messages:
  * every process refuses to open, whether it has met such a message itself or not. So does every
  * process refuse a call in which one of them receives a message with a header of another kind. */
+#include "base_pace.h"
 #include "collectives_nodes.h"
 
 #include <stddef.h>
 #include <string.h>
+
+static const int64_t close_grace_ns = 200000000;
 
 enum {
     SENDS = 256,
@@ -77,7 +80,11 @@ static bool open_translated(mst_wire **wire) {
 static void never(nodes_test *test, mst_nodes *nodes, int32_t process) { nodes_note(test, process, MUSTER_OK), (void)nodes; }
 
 static void refused_by_all(int32_t processes) {
-    nodes_test test = {.launch_options = {.processes = processes}, .on_lost = MST_LOST_ERROR, .body = never, .open = open_translated};
+    nodes_test test = {.launch_options = {.processes = processes},
+                       .close_grace_ns = test_patience(close_grace_ns),
+                       .on_lost = MST_LOST_ERROR,
+                       .body = never,
+                       .open = open_translated};
     atomic_store(&changed, 0);
     atomic_store(&only_to, -1);
     nodes_run(&test);
@@ -103,9 +110,9 @@ static void test_all_refuse(void **state) {
 /* From the second call on, process 1 sends process 0 arrivals that are none. */
 static void call_twice(nodes_test *test, mst_nodes *nodes, int32_t process) {
     nodes_call(test, nodes, "the first", MUSTER_OK);
-    pthread_barrier_wait(&test->barrier);
+    await_barrier_wait(&test->barrier);
     if (process == 0) atomic_store(&only_to, 0);
-    pthread_barrier_wait(&test->barrier);
+    await_barrier_wait(&test->barrier);
     nodes_call(test, nodes, "the second", MUSTER_OK);
 }
 
@@ -115,8 +122,11 @@ static void test_all_learn_of_it(void **state) {
     (void)state;
     int32_t launches = 0;
     for (int32_t processes = 2; processes <= NODES_MOST; processes++, launches++) {
-        nodes_test test = {
-            .launch_options = {.processes = processes}, .on_lost = MST_LOST_ERROR, .body = call_twice, .open = open_translated};
+        nodes_test test = {.launch_options = {.processes = processes},
+                           .close_grace_ns = test_patience(close_grace_ns),
+                           .on_lost = MST_LOST_ERROR,
+                           .body = call_twice,
+                           .open = open_translated};
         odd = 1;
         atomic_store(&changed, 0);
         atomic_store(&only_to, -2);
@@ -139,9 +149,9 @@ static void end_otherwise(nodes_test *test, mst_nodes *nodes, int32_t process) {
     mst_round round = nodes_round("the second");
     nodes_call(test, nodes, "the first", MUSTER_OK);
     nodes_note(test, process, mst_nodes_begin(nodes, &round));
-    pthread_barrier_wait(&test->barrier);
+    await_barrier_wait(&test->barrier);
     if (process == 0) atomic_store(&only_to, 0);
-    pthread_barrier_wait(&test->barrier);
+    await_barrier_wait(&test->barrier);
     nodes_note(test, process, mst_nodes_end(nodes, &round));
 }
 
@@ -150,8 +160,11 @@ static void test_all_learn_of_it_at_the_end(void **state) {
     (void)state;
     int32_t launches = 0, told = 0;
     for (int32_t processes = 3; processes <= NODES_MOST; processes += 2, launches++) {
-        nodes_test test = {
-            .launch_options = {.processes = processes}, .on_lost = MST_LOST_ERROR, .body = end_otherwise, .open = open_translated};
+        nodes_test test = {.launch_options = {.processes = processes},
+                           .close_grace_ns = test_patience(close_grace_ns),
+                           .on_lost = MST_LOST_ERROR,
+                           .body = end_otherwise,
+                           .open = open_translated};
         odd = 1;
         atomic_store(&changed, 0);
         atomic_store(&only_to, -2);

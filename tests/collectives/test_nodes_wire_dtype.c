@@ -171,7 +171,7 @@ static muster_status run_case(muster_worker *w, void *argument) {
         }
     muster_status status = MUSTER_OK;
     for (int32_t b = 0; b < 3 && status == MUSTER_OK; b++) {
-        blocks[b] = muster_worker_scratch(w, c->dtype, 1, &most);
+        MUSTER_TRY(muster_worker_scratch(w, c->dtype, 1, &most, &blocks[b]));
         status = muster_fill(w, 0, blocks[b]);
     }
     const int64_t in_count = 2 * c->count;

@@ -2,6 +2,7 @@
  * there. */
 #include "base_seed.h"
 #include "collectives_values.h"
+#include "scheduler_scratch.h"
 
 #include <stdlib.h>
 
@@ -30,7 +31,7 @@ static void test_an_average_of_f16_does_not_overflow(void **state) {
 }
 
 static muster_tensor shaped(muster_worker *w, int32_t ndim, const int64_t *shape, double value) {
-    muster_tensor t = muster_worker_scratch(w, MUSTER_F32, ndim, shape);
+    muster_tensor t = scratch_tensor(w, MUSTER_F32, ndim, shape);
     return muster_fill(w, value, t) == MUSTER_OK ? t : muster_tensor_none();
 }
 
@@ -182,7 +183,9 @@ static void test_gather_broadcast_and_scatter_of_numbers(void **state) {
 static muster_status strided_task(muster_worker *w, void *argument) {
     (void)argument;
     static const int64_t expected[] = {2, 3, 8, 9, 14, 15}, shape[] = {3, 2};
-    muster_tensor x = values_make(w, 18, 0, 1), middle = x, packed = muster_worker_scratch(w, MUSTER_I64, 2, shape);
+    muster_tensor x = values_make(w, 18, 0, 1), middle = x;
+    muster_tensor packed;
+    MUSTER_TRY(muster_worker_scratch(w, MUSTER_I64, 2, shape, &packed));
     middle.ndim = 2;
     middle.shape[0] = 3, middle.shape[1] = 2;
     middle.strides[0] = 6, middle.strides[1] = 1;
@@ -264,7 +267,7 @@ typedef struct filled {
 } filled;
 
 static muster_tensor fill_with(muster_worker *w, const filled *f, double value) {
-    muster_tensor t = muster_worker_scratch(w, f->dtype, 1, &f->count);
+    muster_tensor t = scratch_tensor(w, f->dtype, 1, &f->count);
     return muster_fill(w, value, t) == MUSTER_OK ? t : muster_tensor_none();
 }
 
@@ -273,7 +276,8 @@ static muster_status all_are(muster_worker *w, muster_tensor t, double value) {
     for (muster_reduction op = MUSTER_MAX; op <= MUSTER_MIN; op++) {
         char found[8];
         double received;
-        muster_tensor one = muster_worker_scratch(w, t.dtype, 0, NULL);
+        muster_tensor one;
+        MUSTER_TRY(muster_worker_scratch(w, t.dtype, 0, NULL, &one));
         MUSTER_TRY(muster_reduce(w, op, t, -1, one));
         MUSTER_TRY(muster_worker_read(w, one, muster_tensor_make(t.dtype, found, 0, NULL)));
         mst_convert(MUSTER_F64, &received, t.dtype, found, 1);

@@ -209,8 +209,8 @@ static void test_join_compares_what_must_be_equal(void **state) {
     (void)state;
     static const char *const whats[] = {"nothing", "version", "device"};
     static const char *const messages[] = {"",
-                                           "muster_runtime_open: version: expected the same in all processes, received '1.9' in process 0 "
-                                           "(host host0) and '2.0' in process 1 (host host0)",
+                                           ("muster_runtime_open: version: expected the same in all processes, received '1.9' in process 0 "
+                                            "(host host0) and '2.0' in process 1 (host host0)"),
                                            "muster_runtime_open: there is no GPU, in process 2 (host host0)"};
     static const muster_status statuses[] = {MUSTER_OK, MUSTER_INVALID_ARGUMENT, MUSTER_UNAVAILABLE};
     for (int32_t k = 0; k < 3; k++) {

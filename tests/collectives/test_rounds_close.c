@@ -1,9 +1,12 @@
 /* The close of several processes: who closes early, who works on, and who has given up a call
  * before. */
 #include "base_await.h"
+#include "base_pace.h"
 #include "collectives_ends.h"
 
 #include <stdio.h>
+
+static const int64_t close_grace_ns = 200000000;
 
 #define LONG_NS 10000000000 /* which no right run needs */
 
@@ -17,7 +20,8 @@ static void close_early(nodes_test *test, mst_nodes *nodes, int32_t p) {
 static void test_calls_without_a_process_that_has_closed_are_refused(void **state) {
     (void)state;
     for (int32_t processes = 2; processes <= NODES_MOST; processes++) {
-        nodes_test test = {.launch_options = {.processes = processes}, .body = close_early};
+        nodes_test test = {
+            .launch_options = {.processes = processes}, .close_grace_ns = test_patience(close_grace_ns), .body = close_early};
         nodes_run(&test);
         for (int32_t p = 0; p < processes; p++)
             for (int32_t k = 2; k < 4 && p != 1; k++)
@@ -31,7 +35,7 @@ static void work_on(nodes_test *test, mst_nodes *nodes, int32_t p) {
     const bool calls = *(const bool *)test->user;
     ends_note(test, nodes, p);
     nodes->fail_after_ns = p == 0 ? -1 : 20000000; /* how long the others wait for it */
-    while (p == 0 && atomic_load(&ends.closed) < nodes->processes - 1) nodes_sleep(1000000);
+    TEST_AWAIT(p != 0 || atomic_load(&ends.closed) >= nodes->processes - 1, 1000000);
     for (int32_t k = 0; k < 2 && p == 0 && calls; k++) nodes_call(test, nodes, "function 'train'", MUSTER_OK);
 }
 
@@ -54,7 +58,10 @@ static void test_a_process_works_on_while_the_others_close(void **state) {
     int32_t cases = 0;
     for (int32_t processes = 2; processes <= NODES_MOST; processes++)
         for (int32_t calls = 0; calls < 2; calls++, cases++) {
-            nodes_test test = {.launch_options = {.processes = processes}, .body = work_on, .user = &(bool){calls}};
+            nodes_test test = {.launch_options = {.processes = processes},
+                               .close_grace_ns = test_patience(close_grace_ns),
+                               .body = work_on,
+                               .user = &(bool){calls}};
             ends_begin();
             nodes_run(&test);
             for (int32_t p = 1; p < processes; p++) assert_int_equal(ends.ends[p], MST_WIRE_KEEP);
@@ -113,22 +120,23 @@ static void give_up_a_call(nodes_test *test, mst_nodes *nodes, int32_t p) {
     if (p == 1) {
         if (how->is_broken) send_what_is_none(nodes);
         if (w == AFTER || w == AT_ONCE) nodes->fail_after_ns = w == AFTER ? 20000000 : 0; /* how long it waits in its close */
-        if (w != DURING) pthread_barrier_wait(&test->barrier);
+        if (w != DURING) await_barrier_wait(&test->barrier);
         return;
     }
-    while (w == DURING && p != 0 && !atomic_load(&given_up)) nodes_sleep(1000000);
+    TEST_AWAIT(w != DURING || p == 0 || atomic_load(&given_up), 1000000);
     nodes->fail_after_ns = how->is_broken ? LONG_NS : 20000000;
     make_calls(test, nodes, 1);
     atomic_store(&given_up, true);
     nodes->fail_after_ns = LONG_NS;
-    if (w != DURING) pthread_barrier_wait(&test->barrier);
-    while ((w == AFTER || w == AT_ONCE) && atomic_load(&ends.closed) == 0) nodes_sleep(1000000);
+    if (w != DURING) await_barrier_wait(&test->barrier);
+    TEST_AWAIT((w != AFTER && w != AT_ONCE) || atomic_load(&ends.closed) > 0, 1000000);
     make_calls(test, nodes, 2);
 }
 
 static void expect_a_close_behind(giving how, int32_t processes) {
     const muster_status expected = how.is_broken ? MUSTER_SYSTEM : MUSTER_TIMEOUT;
-    nodes_test test = {.launch_options = {.processes = processes}, .body = give_up_a_call, .user = &how};
+    nodes_test test = {
+        .launch_options = {.processes = processes}, .close_grace_ns = test_patience(close_grace_ns), .body = give_up_a_call, .user = &how};
     ends_begin();
     atomic_store(&given_up, false);
     nodes_run(&test);
@@ -167,14 +175,15 @@ static void close_after_the_call(nodes_test *test, mst_nodes *nodes, int32_t p) 
     ends_note(test, nodes, p);
     nodes->fail_after_ns = 20000000;
     if (p != 1) make_calls(test, nodes, 2);
-    pthread_barrier_wait(&test->barrier);
+    await_barrier_wait(&test->barrier);
     nodes->fail_after_ns = -1;
 }
 
 static void test_all_close_together_after_calls_that_were_given_up(void **state) {
     (void)state;
     for (int32_t processes = 2; processes <= NODES_MOST; processes++) {
-        nodes_test test = {.launch_options = {.processes = processes}, .body = close_after_the_call};
+        nodes_test test = {
+            .launch_options = {.processes = processes}, .close_grace_ns = test_patience(close_grace_ns), .body = close_after_the_call};
         nodes_run(&test);
         for (int32_t p = 0; p < processes; p++) {
             for (int32_t k = 0; k < 2 && p != 1; k++) assert_int_equal(test.status[p][k], MUSTER_TIMEOUT);
@@ -190,10 +199,10 @@ static void close_behind_a_cut_link(nodes_test *test, mst_nodes *nodes, int32_t 
     ends_note(test, nodes, p);
     nodes->fail_after_ns = 20000000;
     if (p == 0) wire_launch_cut(test->launch, 0, 1);
-    pthread_barrier_wait(&test->barrier);
+    await_barrier_wait(&test->barrier);
     if (p == 1) return;
     make_calls(test, nodes, 2);
-    while (atomic_load(&ends.closed) == 0) nodes_sleep(1000000);
+    TEST_AWAIT(atomic_load(&ends.closed) > 0, 1000000);
     wire_launch_heal(test->launch, 0, 1);
     nodes->fail_after_ns = -1;
     make_calls(test, nodes, 2);
@@ -201,7 +210,8 @@ static void close_behind_a_cut_link(nodes_test *test, mst_nodes *nodes, int32_t 
 
 static void test_a_late_word_of_the_close_counts_for_later_calls(void **state) {
     (void)state;
-    nodes_test test = {.launch_options = {.processes = 2}, .body = close_behind_a_cut_link};
+    nodes_test test = {
+        .launch_options = {.processes = 2}, .close_grace_ns = test_patience(close_grace_ns), .body = close_behind_a_cut_link};
     ends_begin();
     nodes_run(&test);
     assert_int_equal(test.notes[0], 4);
@@ -216,7 +226,7 @@ static void test_a_late_word_of_the_close_counts_for_later_calls(void **state) {
 static void close_what_is_given_up(nodes_test *test, mst_nodes *nodes, int32_t p) {
     ends_note(test, nodes, p);
     const int64_t sent = wire_launch_count(test->launch).sent;
-    pthread_barrier_wait(&test->barrier);
+    await_barrier_wait(&test->barrier);
     if (p == 1) {
         TEST_AWAIT(wire_launch_count(test->launch).sent > sent, 100000);
         wire_launch_cut(test->launch, 0, 1);
@@ -224,7 +234,7 @@ static void close_what_is_given_up(nodes_test *test, mst_nodes *nodes, int32_t p
     }
     nodes->fail_after_ns = 150000000;
     make_calls(test, nodes, 1);
-    while (atomic_load(&ends.closed) == 0) nodes_sleep(1000000);
+    TEST_AWAIT(atomic_load(&ends.closed) > 0, 1000000);
     wire_launch_heal(test->launch, 0, 1);
     nodes->fail_after_ns = LONG_NS;
     make_calls(test, nodes, 2);
@@ -232,7 +242,7 @@ static void close_what_is_given_up(nodes_test *test, mst_nodes *nodes, int32_t p
 
 static void test_a_close_that_completes_what_another_gives_up_is_told(void **state) {
     (void)state;
-    nodes_test test = {.launch_options = {.processes = 2}, .body = close_what_is_given_up};
+    nodes_test test = {.launch_options = {.processes = 2}, .close_grace_ns = test_patience(close_grace_ns), .body = close_what_is_given_up};
     ends_begin();
     nodes_run(&test);
     assert_int_equal(test.notes[0], 3);
@@ -248,7 +258,7 @@ static void test_a_close_that_completes_what_another_gives_up_is_told(void **sta
 static void see_a_close_alone(nodes_test *test, mst_nodes *nodes, int32_t p) {
     ends_note(test, nodes, p);
     if (p == 0) wire_launch_cut(test->launch, 1, 2);
-    pthread_barrier_wait(&test->barrier);
+    await_barrier_wait(&test->barrier);
     if (p == 2) nodes->fail_after_ns = test_patience(300000000);
     if (p != 1) make_calls(test, nodes, p == 0 ? 1 : 2);
     if (p == 2) wire_launch_heal(test->launch, 1, 2);
@@ -258,7 +268,7 @@ static void see_a_close_alone(nodes_test *test, mst_nodes *nodes, int32_t p) {
 
 static void test_a_call_that_sees_a_close_tells_those_that_have_given_it_up(void **state) {
     (void)state;
-    nodes_test test = {.launch_options = {.processes = 3}, .body = see_a_close_alone};
+    nodes_test test = {.launch_options = {.processes = 3}, .close_grace_ns = test_patience(close_grace_ns), .body = see_a_close_alone};
     ends_begin();
     atomic_store(&given_up, false);
     nodes_run(&test);

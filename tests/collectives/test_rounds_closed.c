@@ -22,13 +22,13 @@ static void hear_of_two(nodes_test *test, mst_nodes *nodes, int32_t p) {
     const uint64_t next = mst_nodes_epoch(nodes) + 1;
     for (int32_t turn = 0; turn < 2; turn++) {
         if (p == (turn ? 3 - first : first)) say_closed(nodes, next + (p == 2));
-        pthread_barrier_wait(&test->barrier);
+        await_barrier_wait(&test->barrier);
         if (p == 0) nodes_take_all(nodes);
-        pthread_barrier_wait(&test->barrier);
+        await_barrier_wait(&test->barrier);
     }
     nodes->fail_after_ns = test_patience((int64_t)DEADLINE_MS * MS);
     if (p == 0) nodes_call(test, nodes, "function 'train'", MUSTER_OK);
-    pthread_barrier_wait(&test->barrier);
+    await_barrier_wait(&test->barrier);
     atomic_store(&nodes->lost, true); /* so that it closes without the others */
 }
 
@@ -105,7 +105,7 @@ static void close_behind_two_calls(nodes_test *test, mst_nodes *nodes, int32_t p
     nodes_call(test, nodes, "function 'train'", MUSTER_OK);
     nodes->fail_after_ns = 20 * MS;
     for (int32_t k = 0; k < 2 && p == 0; k++) nodes_call(test, nodes, "function 'train'", MUSTER_OK);
-    pthread_barrier_wait(&test->barrier);
+    await_barrier_wait(&test->barrier);
     if (p == 1) nodes->fail_after_ns = *(const int64_t *)test->user;
     if (p == 0) TEST_AWAIT(atomic_load(&ends.closed) > 0, MS / 10);
     atomic_store(&nodes->lost, p == 0); /* so that it closes without the others */

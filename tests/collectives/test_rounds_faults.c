@@ -81,11 +81,11 @@ static void be_late_in_call(nodes_test *test, mst_nodes *nodes, int32_t p) {
     nodes_note(test, p, nodes_collective_open(nodes, &arrival, 1));
     mst_round round = nodes_round("function 'train'");
     nodes_note(test, p, mst_nodes_begin(nodes, &round));
-    if (p == late) pthread_barrier_wait(&test->barrier);
+    if (p == late) await_barrier_wait(&test->barrier);
     nodes->fail_after_ns = deadline_ns;
     round.status = p == late ? MUSTER_OK : nodes_collective(test, nodes, &arrival, "all_reduce");
     nodes_note(test, p, round.status);
-    if (p != late) pthread_barrier_wait(&test->barrier);
+    if (p != late) await_barrier_wait(&test->barrier);
     nodes->fail_after_ns = -1;
     nodes_note(test, p, mst_nodes_end(nodes, &round));
     nodes_call(test, nodes, "function 'train'", MUSTER_OK);
@@ -121,12 +121,12 @@ static void test_the_late_process_is_named_in_a_call(void **state) {
 /* Process `user` makes its second call only when the others have given it up. */
 static void call_late(nodes_test *test, mst_nodes *nodes, int32_t p) {
     nodes_call(test, nodes, "function 'evaluate'", MUSTER_OK);
-    if (p == *(const int32_t *)test->user) pthread_barrier_wait(&test->barrier);
+    if (p == *(const int32_t *)test->user) await_barrier_wait(&test->barrier);
     nodes->fail_after_ns = deadline_ns;
     nodes->warn_after_ns = deadline_ns / 8;
     nodes_call(test, nodes, "function 'train'", MUSTER_OK);
     nodes->fail_after_ns = nodes->warn_after_ns = -1;
-    if (p != *(const int32_t *)test->user) pthread_barrier_wait(&test->barrier);
+    if (p != *(const int32_t *)test->user) await_barrier_wait(&test->barrier);
     nodes_call(test, nodes, "function 'train'", MUSTER_OK);
 }
 
@@ -252,7 +252,7 @@ static void never_end(nodes_test *test, mst_nodes *nodes, int32_t p) {
     }
     if (p != 1) nodes_note(test, p, mst_nodes_end(nodes, &round));
     if (p != 1) nodes_note(test, p, mst_nodes_begin(nodes, &round));
-    pthread_barrier_wait(&test->barrier);
+    await_barrier_wait(&test->barrier);
 }
 
 static void test_a_process_that_does_not_end_its_call_is_lost(void **state) {

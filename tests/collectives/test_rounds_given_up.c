@@ -20,7 +20,7 @@ static void give_up_behind_a_cut(nodes_test *test, mst_nodes *nodes, int32_t p) 
     }
     if (p == 0) wire_launch_heal(test->launch, 0, 1);
     if (p == 1) mst_rounds_enter(nodes, s->current);
-    pthread_barrier_wait(&test->barrier);
+    await_barrier_wait(&test->barrier);
     const mst_control *control = &nodes->rounds->control;
     TEST_AWAIT((mst_nodes_call_failed(nodes), mst_control_is_poisoned(control, MST_CONTROL_GIVEN_UP, LAST)), 100000);
     int32_t wrong = 0;

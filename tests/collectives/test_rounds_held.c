@@ -1,6 +1,7 @@
 /* A process that has stopped takes no control messages, so that the slots for questions to it stay
  * taken, and with two such processes all slots but the one for answers: a deadline must pass all
  * the same, and name a process. */
+#include "base_await.h"
 #include "base_pace.h"
 #include "collectives_nodes.h"
 
@@ -42,7 +43,7 @@ static void body(nodes_test *test, mst_nodes *nodes, int32_t p) {
     nodes_note(test, p, nodes_collective_open(nodes, &arrival, 1));
     mst_round round = nodes_round("function 'train'");
     nodes_note(test, p, mst_nodes_begin(nodes, &round));
-    pthread_barrier_wait(&test->barrier); /* from here on that process takes nothing */
+    await_barrier_wait(&test->barrier); /* from here on that process takes nothing */
     const bool stops = p && (p == h->stopped[0] || p == h->stopped[1]);
     if (stops) stand_still(h);
     if (p == 0) {
@@ -157,7 +158,7 @@ static void ask_whether_it_has_returned(nodes_test *test, mst_nodes *nodes, int3
                            .wants = &wants};
     mst_returned returned = {0};
     if (p == 1) nodes_take_all(nodes);
-    pthread_barrier_wait(&test->barrier);
+    await_barrier_wait(&test->barrier);
     if (p == 0) {
         pthread_mutex_lock(&nodes->wire->lock);
         mst_control_enter(&nodes->rounds->control, &wait.waiter);
@@ -169,9 +170,9 @@ static void ask_whether_it_has_returned(nodes_test *test, mst_nodes *nodes, int3
         look(nodes, &wait, &returned, 1000000, looks, ON_ITS_WAY);
         pthread_mutex_unlock(&nodes->wire->lock);
     }
-    pthread_barrier_wait(&test->barrier);
+    await_barrier_wait(&test->barrier);
     if (p == 1) nodes_take_all(nodes);
-    pthread_barrier_wait(&test->barrier);
+    await_barrier_wait(&test->barrier);
     if (p == 1) return;
     nodes_take_all(nodes);
     pthread_mutex_lock(&nodes->wire->lock);
@@ -207,11 +208,10 @@ static void answer_meanwhile(nodes_test *test, mst_nodes *nodes, int32_t p) {
     nodes_note(test, p, nodes_collective_open(nodes, &arrival, 1));
     mst_round round = nodes_round("function 'train'");
     nodes_note(test, p, mst_nodes_begin(nodes, &round));
-    pthread_barrier_wait(&test->barrier);
+    await_barrier_wait(&test->barrier);
     for (int32_t i = 0; i < 2 && p == 0; i++) h->held[i] = ask_until_held(nodes, h->stopped[i]);
-    pthread_barrier_wait(&test->barrier);
-    if (p == 0)
-        while (!atomic_load(&h->over) && !mst_nodes_call_failed(nodes)) nodes_sleep(MS);
+    await_barrier_wait(&test->barrier);
+    if (p == 0) TEST_AWAIT(atomic_load(&h->over) || mst_nodes_call_failed(nodes), MS);
     if (p == 1 || p == 2) stand_still(h);
     if (p == 3) nodes->fail_after_ns = h->deadline_ns;
     if (p == 3) round.status = nodes_collective(test, nodes, &arrival, "all_reduce");

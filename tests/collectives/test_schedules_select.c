@@ -2,6 +2,7 @@
  * a time. */
 #include "base_check.h"
 #include "collectives_moves.h"
+#include "nodes/slices_private.h"
 
 static const wire_launch_options options = {.seed = 1};
 
@@ -95,10 +96,41 @@ static void test_slices(void **state) {
     assert_int_equal(count, 8);
 }
 
+/* Where no slice moves the wait may come to its deadline, and names the process that it is for. */
+static void test_slices_of_which_none_moves(void **state) {
+    (void)state;
+    enum { COUNT = 64, TURNS = 10000 };
+    static moves m;
+    moves_open(&m, 2, &options, 0);
+    mst_slices *slices[2];
+    float values[2][COUNT];
+    mst_move move[2];
+    for (int32_t p = 0; p < 2; p++) {
+        for (int32_t i = 0; i < COUNT; i++) values[p][i] = (float)(i + p);
+        assert_ok(mst_slices_open(&m.channels[p], 2, &slices[p]));
+        move[p] = (mst_move){
+            .kind = MST_MOVE_ALL_REDUCE, .dtype = MUSTER_F32, .op = MUSTER_SUM, .count = COUNT, .from = values[p], .to = values[p]};
+    }
+    mst_machine *waiting = &slices[0]->machine;
+    assert_ok(mst_slices_begin(slices[0], &move[0]));
+    int32_t turns = 0;
+    do assert_int_equal(waiting->progress(waiting), MST_PROGRESS_RUNNING);
+    while (waiting->moved && ++turns < TURNS);
+    assert_false(waiting->moved);
+    assert_int_equal(waiting->waits_for(waiting), 1);
+    assert_ok(mst_slices_begin(slices[1], &move[1]));
+    for (int32_t done = 0; done < 2;)
+        for (int32_t p = done = 0; p < 2; p++) done += slices[p]->machine.progress(&slices[p]->machine) == MST_PROGRESS_DONE;
+    for (int32_t i = 0; i < 2 * COUNT; i++) assert_float_equal(values[i / COUNT][i % COUNT], 2 * (i % COUNT) + 1, 0);
+    for (int32_t p = 0; p < 2; p++) mst_slices_free(slices[p]);
+    moves_close(&m);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_automatic),
         cmocka_unit_test(test_slices),
+        cmocka_unit_test(test_slices_of_which_none_moves),
         cmocka_unit_test(test_one_move_at_a_time),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

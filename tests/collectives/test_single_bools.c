@@ -13,7 +13,8 @@ static muster_status reduce(muster_worker *w, muster_reduction op, muster_tensor
 }
 static muster_status reduce_scatter(muster_worker *w, muster_reduction op, muster_tensor input, muster_tensor output) {
     const int64_t all = input.shape[0] * muster_worker_size(w);
-    muster_tensor blocks = muster_worker_scratch(w, MUSTER_BOOL, 1, &all);
+    muster_tensor blocks;
+    MUSTER_TRY(muster_worker_scratch(w, MUSTER_BOOL, 1, &all, &blocks));
     for (int32_t r = 0; r < muster_worker_size(w); r++)
         MUSTER_TRY(muster_copy(w, input, muster_tensor_slice(blocks, r * input.shape[0], (r + 1) * input.shape[0])));
     return muster_worker_reduce_scatter(w, NULL, op, blocks, output);
@@ -35,7 +36,9 @@ static muster_status normalises_task(muster_worker *w, void *argument) {
     muster_tensor host = muster_tensor_make(MUSTER_BOOL, bytes, 1, &count), expected = muster_tensor_make(MUSTER_BOOL, ones, 1, &count);
     static const muster_reduction ops[] = {MUSTER_MAX, MUSTER_MIN, MUSTER_PROD}; /* sum and avg of bool are refused */
     for (size_t i = 0; i < 3; i++) {
-        muster_tensor input = values_copy(w, host), output = muster_worker_scratch(w, MUSTER_BOOL, 1, &count);
+        muster_tensor input = values_copy(w, host);
+        muster_tensor output;
+        MUSTER_TRY(muster_worker_scratch(w, MUSTER_BOOL, 1, &count, &output));
         MUSTER_TRY(run(w, ops[i], input, output));
         MUSTER_TRY(values_same(w, output, expected));
         MUSTER_TRY(values_same(w, input, host));

@@ -102,8 +102,10 @@ typedef struct sums {
 
 static muster_status sums_task(muster_worker *w, void *argument) {
     const sums *s = argument;
-    muster_tensor x = muster_worker_scratch(w, MUSTER_F32, 1, &s->count),
-                  y = s->in_place ? x : muster_worker_scratch(w, MUSTER_F32, 1, &s->count);
+    muster_tensor x, y;
+    MUSTER_TRY(muster_worker_scratch(w, MUSTER_F32, 1, &s->count, &x));
+    y = x;
+    if (!s->in_place) MUSTER_TRY(muster_worker_scratch(w, MUSTER_F32, 1, &s->count, &y));
     for (int32_t i = 0; i < s->times; i++) {
         MUSTER_TRY(muster_fill(w, w->rank + i + 1, x));
         MUSTER_TRY(muster_worker_all_reduce(w, NULL, MUSTER_SUM, x, y));
@@ -139,8 +141,10 @@ typedef struct steps {
 static muster_status steps_task(muster_worker *w, void *argument) {
     const steps *s = argument;
     const int64_t count = s->count;
-    muster_tensor gradient = muster_worker_scratch(w, MUSTER_F32, 1, &count), velocity = muster_worker_scratch(w, MUSTER_F32, 1, &count),
-                  parameter = muster_worker_scratch(w, MUSTER_F32, 1, &count);
+    muster_tensor gradient, velocity, parameter;
+    MUSTER_TRY(muster_worker_scratch(w, MUSTER_F32, 1, &count, &gradient));
+    MUSTER_TRY(muster_worker_scratch(w, MUSTER_F32, 1, &count, &velocity));
+    MUSTER_TRY(muster_worker_scratch(w, MUSTER_F32, 1, &count, &parameter));
     MUSTER_TRY(muster_fill(w, w->rank + 1, gradient));
     MUSTER_TRY(muster_fill(w, 8, velocity));
     MUSTER_TRY(muster_fill(w, 100, parameter));

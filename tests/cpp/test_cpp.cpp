@@ -227,7 +227,8 @@ void lambdas_own_what_they_capture() {
             {
                 muster::driver driver(muster_downpour_create, w, *server, make());
                 EXPECT(updates == 1 && parts == 3);
-                const muster_tensor x = muster_worker_scratch(w, MUSTER_F32, 1, std::array<int64_t, 1>{2}.data());
+                muster_tensor x;
+                check(muster_worker_scratch(w, MUSTER_F32, 1, std::array<int64_t, 1>{2}.data(), &x));
                 check(muster_fill(w, 1, x));
                 for (int64_t step = 0; step < 3; step++) static_cast<void>(driver.step(w, step, {x}, {x}));
                 EXPECT(calls == 2 * 101); // steps 1 and 2 send
@@ -309,7 +310,8 @@ void variables_and_updates() {
     std::vector<double> now(2);
     const muster::variable v(runtime, "v", muster::tensor(start));
     muster::function f(runtime, "double", [&v](muster_worker *w, const muster_tensor *, muster_tensor *) {
-        const muster_tensor x = muster_worker_variable(w, v);
+        muster_tensor x;
+        check(muster_worker_variable(w, v, &x));
         check(muster_scale_add(w, 2, x, 0, x));
     });
     f.uses(v, MUSTER_USE_READ_WRITE);
@@ -319,7 +321,9 @@ void variables_and_updates() {
         EXPECT(now[0] == 2 && now[1] == 4);
     }
     muster::function g(runtime, "set", [&v](muster_worker *w, const muster_tensor *, muster_tensor *) {
-        check(muster_fill(w, 9, muster_worker_update(w, v)));
+        muster_tensor update;
+        check(muster_worker_update(w, v, &update));
+        check(muster_fill(w, 9, update));
     });
     g.updates(v, MUSTER_MASTER);
     muster::call_options options;
@@ -425,7 +429,9 @@ void parts_and_drivers_live_in_bodies() {
         options.update_frequency = 2;
         muster::driver driver(muster_driver_create, w, server, &options);
         bool changed = false;
-        for (int64_t step = 0; step < 3; step++) changed = driver.step(w, step, {muster_worker_variable(w, x)}) || changed;
+        muster_tensor value;
+        check(muster_worker_variable(w, x, &value));
+        for (int64_t step = 0; step < 3; step++) changed = driver.step(w, step, {value}) || changed;
         EXPECT(changed);
     });
     f.uses(x, MUSTER_USE_READ_WRITE);
@@ -466,6 +472,81 @@ void the_other_objects() {
     EXPECT_ERROR(MUSTER_INVALID_ARGUMENT, "name", muster::kernel(runtime, "", "", {}));
 }
 
+// Numbers stand for names in a text; NULL and nullptr are missing expressions.
+void texts_take_numbers() {
+    const muster::runtime runtime(devices);
+    const auto value_of = [&](auto value) {
+        muster_graph *graph = nullptr;
+        muster_function *function = nullptr;
+        muster::check(muster_graph_create(runtime, "texts", &graph));
+        muster_expr *x = muster_graph_input(graph, "x", MUSTER_F64, MUSTER_SCALAR, MUSTER_BROADCAST);
+        static_cast<void>(x);
+        muster::check(muster_graph_output(graph, "y", muster_expr_parse(graph, "x * k", "k", value), MUSTER_MASTER));
+        muster::check(muster_graph_compile(graph, nullptr, &function));
+        double in = 3, out = 0;
+        const muster_tensor inputs[] = {muster::tensor(&in)}, outputs[] = {muster::tensor(&out)};
+        muster::check(muster_function_call(function, inputs, 1, outputs, 1, nullptr));
+        muster::check(muster_function_destroy(function));
+        muster::check(muster_graph_destroy(graph));
+        return out;
+    };
+    EXPECT(value_of(0.5) == 1.5 && value_of(2) == 6 && value_of(-2L) == -6 && value_of(std::size_t{4}) == 12 && value_of(0.25f) == 0.75 &&
+           value_of(0) == 0 && value_of(0L) == 0 && value_of('a') == 291);
+    int32_t missing = 0;
+    const auto refused = [&](muster_graph *graph, const muster_expr *made) {
+        EXPECT(made && muster_graph_status(graph) == MUSTER_INVALID_ARGUMENT);
+        EXPECT(std::string(muster_last_error()) == "muster_expr_parse: expressions[0]: expected an expression, received NULL");
+        muster::check(muster_graph_destroy(graph));
+        missing++;
+    };
+    muster_expr *none = nullptr;
+    muster_graph *graph = nullptr;
+    muster::check(muster_graph_create(runtime, "a", &graph));
+    refused(graph, muster_expr_parse(graph, "k", "k", NULL));
+    muster::check(muster_graph_create(runtime, "b", &graph));
+    refused(graph, muster_expr_parse(graph, "k", "k", nullptr));
+    muster::check(muster_graph_create(runtime, "c", &graph));
+    refused(graph, muster_expr_parse(graph, "k", "k", none));
+    EXPECT(missing == 3);
+}
+
+// The macros of the C headers: each dtype, its C++ type, and sizes of any integer type.
+int dtypes = 0;
+template <class Element, class Make> void expect_dtype(muster_dtype dtype, const Make &make) {
+    std::array<Element, 6> elements{};
+    const size_t two = 2;
+    const unsigned three = 3;
+    const muster_tensor view = make(elements.data(), two, three);
+    EXPECT(view.dtype == dtype && view.ndim == 2 && view.shape[0] == 2 && view.shape[1] == 3 && view.data == elements.data());
+    EXPECT(MUSTER_DATA(Element, view) == elements.data() && MUSTER_DATA(const Element, view) == elements.data());
+    EXPECT(MUSTER_DATA(void, view) == elements.data());
+    dtypes++;
+}
+#define EXPECT_DTYPE(name, dtype, Element) \
+    expect_dtype<Element>(dtype, [](Element *data, size_t n, unsigned k) { return name(data, {n, k}); })
+
+void each_dtype_has_a_function() {
+    EXPECT_DTYPE(muster_f16, MUSTER_F16, uint16_t);
+    EXPECT_DTYPE(muster_bf16, MUSTER_BF16, uint16_t);
+    EXPECT_DTYPE(muster_f32, MUSTER_F32, float);
+    EXPECT_DTYPE(muster_f64, MUSTER_F64, double);
+    EXPECT_DTYPE(muster_i8, MUSTER_I8, int8_t);
+    EXPECT_DTYPE(muster_u8, MUSTER_U8, uint8_t);
+    EXPECT_DTYPE(muster_i16, MUSTER_I16, int16_t);
+    EXPECT_DTYPE(muster_i32, MUSTER_I32, int32_t);
+    EXPECT_DTYPE(muster_i64, MUSTER_I64, int64_t);
+    EXPECT_DTYPE(muster_i64, MUSTER_I64, long long);
+    EXPECT_DTYPE(muster_u32, MUSTER_U32, uint32_t);
+    EXPECT_DTYPE(muster_u64, MUSTER_U64, uint64_t);
+    EXPECT_DTYPE(muster_u64, MUSTER_U64, unsigned long long);
+    EXPECT_DTYPE(muster_bool, MUSTER_BOOL, bool);
+    EXPECT(dtypes == 14);
+    float x = 0;
+    EXPECT(muster_f32(&x).ndim == 0 && muster_f32(nullptr, {0, 5}).shape[1] == 5);
+    EXPECT(muster_tensor_print(muster_f32(&x, {1, 1, 1, 1, 1, 1, 1, 1, 1}), nullptr, 0, nullptr) == MUSTER_INVALID_ARGUMENT);
+    EXPECT(std::strstr(muster_last_error(), "expected 0 to 8 dimensions, received 9") != nullptr);
+}
+
 } // namespace
 
 int main() {
@@ -481,12 +562,14 @@ int main() {
                                a_client_sends_and_receives_asynchronously,
                                a_lent_array_is_given_back,
                                parts_and_drivers_live_in_bodies,
-                               the_other_objects};
+                               the_other_objects,
+                               texts_take_numbers,
+                               each_dtype_has_a_function};
     int count = 0;
     for (const auto run : cases) {
         run();
         count++;
     }
     std::printf("%d cases passed\n", count);
-    return count == 13 ? 0 : 1;
+    return count == 15 ? 0 : 1;
 }

@@ -4,6 +4,7 @@
 #ifndef MST_CUDA_HELD_H
 #define MST_CUDA_HELD_H
 
+#include "base_await.h"
 #include "cuda_fixture.h"
 #include "sim_impl.h"
 
@@ -20,7 +21,7 @@ static MAYBE_UNUSED muster_status held_interrupt(void *unused) {
 }
 
 static MAYBE_UNUSED void *held_release_when_broken(void *unused) {
-    while (!atomic_load(&held_is_over) && !muster_sim_hazard_count()) usleep(1000);
+    TEST_AWAIT(atomic_load(&held_is_over) || muster_sim_hazard_count(), 1000000);
     if (!atomic_load(&held_is_over)) muster_sim_release();
     return unused;
 }

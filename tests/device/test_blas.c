@@ -1,5 +1,6 @@
 #include "base_check.h"
 #include "base_skip.h"
+#include "blas_memory_impl.h"
 #include "device_impl.h"
 
 #include <dlfcn.h>
@@ -98,6 +99,7 @@ static void check_absent(const char *choice, const char *reason) {
     const mst_blas *blas = mst_blas_get();
     assert_true(!blas->sgemm && !blas->dgemm && !blas->sgemv && !blas->dgemv && !blas->saxpy && !blas->daxpy && !blas->sdot && !blas->ddot);
     if (!strstr(blas->description, reason)) fail_msg("\"%s\" lacks \"%s\"", blas->description, reason);
+    assert_refused(mst_blas_take_memory(1, "test"), MUSTER_UNAVAILABLE, "); unset MUSTER_BLAS, or let it name an OpenBLAS");
     mst_blas_close();
 }
 

@@ -1,4 +1,5 @@
 /* The build of device code and its cache, with a compiler that counts. */
+#include "base_await.h"
 #include "base_check.h"
 #include "code_impl.h"
 
@@ -30,7 +31,7 @@ static muster_status fake_version(const mst_code_target *target, char text[MST_C
 static muster_status fake_compile(const mst_code_target *target, const mst_code_program *program, mst_code_image *image) {
     fake *f = target->user;
     atomic_fetch_add(&f->compiled, 1);
-    while (atomic_load(&f->arrived) < atomic_load(&f->gate)) usleep(100);
+    TEST_AWAIT(atomic_load(&f->arrived) >= atomic_load(&f->gate), 100000);
     if (f->fails) {
         image->log = mst_strdup("wrong.cu(3): error: the whole log");
         return mst_error(MUSTER_INTERNAL, "fake: wrong.cu(3): error");

@@ -1,4 +1,5 @@
 /* Copies between host and device, staged and direct, in both queues. */
+#include "base_await.h"
 #include "cuda_fixture.h"
 
 #include <pthread.h>
@@ -39,7 +40,7 @@ typedef struct releaser {
 
 static void *release_when_asked(void *argument) {
     releaser *r = argument;
-    while (!atomic_load(&r->ended) && muster_sim_calls("cuEventQuery") == r->asked) sched_yield();
+    TEST_AWAIT(atomic_load(&r->ended) || muster_sim_calls("cuEventQuery") != r->asked, 0);
     r->waited = muster_sim_calls("cuEventQuery") != r->asked;
     muster_sim_release();
     return NULL;

@@ -1,6 +1,11 @@
 /* The real NVRTC compiles the library's kernel sources. The argument is the architecture, such as
- * 90 for sm_90. Without an argument the program tests what is the same for all architectures. */
+ * 90 for sm_90. Without an argument the program tests what is the same for all architectures.
+ * What it has compiled is listed in compiled.txt, by the key of the cache: the sources, the options
+ * and NVRTC's version. Of what is listed one in ten is compiled again, by the seed, and all with
+ * MUSTER_TEST_FULL. MUSTER_WRITE_COMPILED=1 compiles all and writes the list. */
 #include "base_check.h"
+#include "base_seed.h"
+#include "code_private.h"
 #include "communicator_impl.h"
 #include "device_nvrtc.h"
 #include "nn_impl.h"
@@ -46,22 +51,80 @@ static int64_t compile_family(const mst_code_target *target, int32_t place) {
     return bytes;
 }
 
+/* ---- what has been compiled before ---- */
+
+enum { LINE = 160, AGAIN = 10 };
+
+static void line_of(const mst_code_target *target, const mst_code_headers *headers, int32_t place, char line[LINE]) {
+    const mst_code_program program = mst_code_family_program(place, headers);
+    mst_code_key key;
+    assert_ok(mst_code_key_of(target, &program, &key));
+    int length = snprintf(line, LINE, "%d ", (int)architecture);
+    for (size_t i = 0; i < sizeof key.bytes; i++) length += snprintf(line + length, (size_t)(LINE - length), "%02x", key.bytes[i]);
+    snprintf(line + length, (size_t)(LINE - length), " %s\n", program.name);
+}
+
+static bool is_listed(const char *wanted) {
+    char line[LINE];
+    bool found = false;
+    FILE *file = fopen(COMPILED, "r");
+    assert_non_null(file);
+    while (!found && fgets(line, sizeof line, file)) found = strcmp(line, wanted) == 0;
+    fclose(file);
+    return found;
+}
+
+/* Keeps the lines of other architectures. */
+static void write_list(const mst_code_target *target, const mst_code_headers *headers) {
+    static char kept[1 << 16];
+    char line[LINE];
+    size_t length = 0;
+    FILE *file = fopen(COMPILED, "r");
+    while (file && fgets(line, sizeof line, file))
+        if (atoi(line) != architecture) length += (size_t)snprintf(kept + length, sizeof kept - length, "%s", line);
+    if (file) fclose(file);
+    file = fopen(COMPILED, "w");
+    assert_non_null(file);
+    fwrite(kept, 1, length, file);
+    for (int32_t i = 0; i < mst_code_family_count(); i++) {
+        line_of(target, headers, i, line);
+        fputs(line, file);
+    }
+    assert_int_equal(fclose(file), 0);
+}
+
 /* The seconds are shown, not tested: docs/gpus.md has them. */
 static void test_every_kernel_compiles(void **state) {
     (void)state;
     static const char *const times[] = {"at open", "at open of several", "at first use"};
+    const bool writes = getenv("MUSTER_WRITE_COMPILED") != NULL, all = writes || test_is_full();
     double seconds[3] = {0}, before;
     mst_code_target target = target_of(architecture);
+    mst_code_headers headers;
     const int32_t count = mst_code_family_count();
+    int32_t compiled = 0, listed = 0;
     assert_true(count >= 20);
+    assert_ok(mst_code_headers_make(&headers));
     for (int32_t i = 0; i < count; i++) {
         const mst_code_family *family = mst_code_family_at(i);
+        char line[LINE];
+        line_of(&target, &headers, i, line);
+        if (!all && (uint64_t)i % AGAIN != test_seed() % AGAIN && is_listed(line)) {
+            listed++;
+            continue;
+        }
         before = user_time();
         const int64_t bytes = compile_family(&target, i);
+        compiled++;
         seconds[family->time] += user_time() - before;
         print_message("%6.2f s %7lld bytes %s, %s\n", user_time() - before, (long long)bytes, family->source.name, times[family->time]);
     }
     for (int i = 0; i < 3; i++) print_message("%6.2f s of CPU time %s\n", seconds[i], times[i]);
+    print_message("%d compiled, %d listed in compiled.txt\n", (int)compiled, (int)listed);
+    assert_int_equal(compiled + listed, count);
+    assert_true(compiled >= count / AGAIN);
+    if (writes) write_list(&target, &headers);
+    mst_code_headers_free(&headers);
 }
 
 static const mst_code_source simple_texts[] = {{"wrong.cuh", "static inline int wrong(int x) {\n    return x +;\n}\n"}};

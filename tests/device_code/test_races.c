@@ -13,17 +13,19 @@
 #include "p2p/p2p_parameters_impl.h"
 #include "pool_impl.h"
 #include "pooling/pooling_impl.h"
+#include "recurrence/recurrence_impl.h"
 #include "recurrent/recurrent_impl.h"
 #include "reduction/reduction_parameters_private.h"
+#include "scheduler_scratch.h"
 #include "sim.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 
 /* One multiprocessor: at most 16 blocks in a launch, so that blocks go round their loops again. */
-enum { GRID = 16, ROWS = 2 * GRID + 3, KERNELS = 58, BARRIERS = 5 };
+enum { GRID = 16, ROWS = 2 * GRID + 3, KERNELS = 61, BARRIERS = 5 };
 /* Orders of the threads that each case is run in; FULL_SEEDS with MUSTER_TEST_FULL=1. */
-enum { SEEDS = 2, FULL_SEEDS = 40 };
+enum { SEEDS = 1, FULL_SEEDS = 40 };
 
 /* ---- results: what a case has computed, one after another ---- */
 static struct {
@@ -44,7 +46,7 @@ static muster_tensor keep(muster_worker *w, muster_tensor y) {
     (int32_t)(sizeof(int64_t[]){__VA_ARGS__} / sizeof(int64_t)), (const int64_t[]) { __VA_ARGS__ }
 
 static muster_tensor empty(muster_worker *w, muster_dtype dtype, int32_t ndim, const int64_t *shape) {
-    muster_tensor made = muster_worker_scratch(w, dtype, ndim, shape);
+    muster_tensor made = scratch_tensor(w, dtype, ndim, shape);
     assert_non_null(made.data);
     return made;
 }
@@ -209,6 +211,16 @@ static void ordered_rows(muster_worker *w) {
     keep(w, numbers);
 }
 
+/* More rows than threads, of one chunk, and few rows of several chunks. */
+static void recurrences(muster_worker *w) {
+    muster_tensor x = floats(w, SHAPE(2 * GRID, 3)), y = empty(w, MUSTER_F32, SHAPE(2 * GRID, 3)), a = floats(w, SHAPE(5, 300)),
+                  b = floats(w, SHAPE(5, 300)), e = empty(w, MUSTER_F32, SHAPE(5, 300));
+    assert_ok(mst_recurrence(w, &x, NULL, 1, true, &y));
+    keep(w, y);
+    assert_ok(mst_recurrence(w, &a, &b, 0, false, &e));
+    keep(w, e);
+}
+
 /* More keys, and then more queries, than threads, and more columns than a block sums at once. */
 static void attentions(muster_worker *w) {
     enum { FEW = GRID + 2, MANY = 259 };
@@ -368,6 +380,7 @@ static const device_case cases[] = {
     {"pooling", pools, {NULL}},
     {"attention", attentions, {NULL}},
     {"recurrent layers", recurrent_steps, {NULL}},
+    {"recurrences", recurrences, {NULL}},
     {"sums of collectives", sums_of_collectives, {NULL}},
     {"integers of collectives", integers_of_collectives, {NULL}},
     {"probe of peers", probe_of_peers, {NULL}},
@@ -433,7 +446,7 @@ static void test_no_kernel_races_and_all_give_the_usual_bits(void **state) {
     assert_int_equal(runs, seeds * CASES);
     assert_int_equal(mst_code_kernel_count(), KERNELS);
     for (int32_t i = 0; i < mst_code_kernel_count(); i++)
-        if (muster_sim_launches(mst_code_kernel_name(i)) < 3) fail_msg("no case launches %s", mst_code_kernel_name(i));
+        if (muster_sim_launches(mst_code_kernel_name(i)) < 1 + (uint64_t)seeds) fail_msg("no case launches %s", mst_code_kernel_name(i));
 }
 
 /* Each "__syncthreads(" and "__syncwarp(" of the texts. */

@@ -8,8 +8,9 @@ enum { N = 8 };
 static muster_status step(muster_worker *w, const muster_tensor *in, muster_tensor *out,
                           void *user) {
     muster_variable *weights = user;
-    muster_tensor value = muster_worker_variable(w, weights);
-    muster_tensor gradient = muster_worker_scratch(w, MUSTER_F32, 1, value.shape);
+    muster_tensor value, gradient;
+    MUSTER_TRY(muster_worker_variable(w, weights, &value));
+    MUSTER_TRY(muster_worker_scratch(w, MUSTER_F32, 1, value.shape, &gradient));
     (void)out;
     MUSTER_TRY(muster_reduce(w, MUSTER_SUM, in[0], 0, gradient)); /* stands for a real gradient */
     MUSTER_TRY(muster_worker_all_reduce(w, NULL, MUSTER_SUM, gradient, gradient));
@@ -45,7 +46,8 @@ static muster_status messages(muster_worker *w, const muster_tensor *in, muster_
                               void *user) {
     (void)in, (void)user;
     muster_tensor flat = muster_tensor_reshape(out[0], 1, (int64_t[]){2});
-    muster_tensor value = muster_worker_scratch(w, MUSTER_F32, 1, (int64_t[]){1});
+    muster_tensor value;
+    MUSTER_TRY(muster_worker_scratch(w, MUSTER_F32, 1, (int64_t[]){1}, &value));
     MUSTER_TRY(muster_fill(w, muster_worker_rank(w) + 1, value));
     MUSTER_TRY(rotate(w, value, muster_tensor_slice(flat, 0, 1)));
     return sum_by_parity(w, value, muster_tensor_slice(flat, 1, 2));

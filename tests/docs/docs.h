@@ -26,9 +26,10 @@ static inline void check(muster_status status) {
 /* Two CPU devices, unless MUSTER_DEVICES says otherwise. */
 static inline muster_runtime *docs_open(void) {
     const char *chosen = getenv("MUSTER_DEVICES");
-    const muster_runtime_options options = {.struct_size = sizeof options,
-                                            .devices = chosen && *chosen ? NULL : "host:2"};
+    muster_runtime_options options;
     muster_runtime *rt;
+    muster_runtime_options_init(&options);
+    if (!chosen || !*chosen) options.devices = "host:2";
     check(muster_runtime_open(&options, &rt));
     return rt;
 }

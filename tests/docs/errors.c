@@ -15,7 +15,8 @@ static muster_status checked(muster_worker *w, const muster_tensor *in, muster_t
                              void *user) {
     (void)user;
     float smallest;
-    muster_tensor least = muster_worker_scratch(w, MUSTER_F32, 0, NULL);
+    muster_tensor least;
+    MUSTER_TRY(muster_worker_scratch(w, MUSTER_F32, 0, NULL, &least));
     MUSTER_TRY(muster_reduce(w, MUSTER_MIN, in[0], -1, least));
     MUSTER_TRY(muster_worker_read(w, least, muster_f32(&smallest)));
     if (smallest < 0) return muster_fail(MUSTER_USER, "a row is negative");

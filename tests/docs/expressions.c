@@ -492,8 +492,8 @@ static void remembered(muster_runtime *rt) {
     muster_expr *back =
         muster_expr_lstm(first, w[2], r[2], b[2], zero, zero, lengths, .reverse = 1);
     muster_expr *both[2] = {ahead, back};
-    muster_expr *y = muster_expr_concatenate(both, 2, 2); /* (rows, STEPS, 2 * STATES) */
-    muster_expr *last = muster_expr_result(ahead, 1);     /* (rows, STATES) */
+    muster_expr *y = muster_expr_concatenate(both, 2, .axis = 2); /* (rows, STEPS, 2 * STATES) */
+    muster_expr *last = muster_expr_result(ahead, 1);             /* (rows, STATES) */
     /* end of snippet */
     (void)muster_graph_output(g, "y", y, MUSTER_AUTO);
     (void)muster_graph_output(g, "last", last, MUSTER_AUTO);

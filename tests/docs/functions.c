@@ -1,6 +1,9 @@
 /* functions.c: the code of docs/functions.md. */
 #include "docs.h"
 
+#include <math.h>
+#include <signal.h>
+
 /* snippet: body */
 /* in[0]: this worker's rows of x (n, k). out[0] (k): the mean of each column over these rows. */
 static muster_status column_means(muster_worker *w, const muster_tensor *in, muster_tensor *out,
@@ -51,10 +54,12 @@ static muster_status accumulate(muster_worker *w, const muster_tensor *in, muste
                                 void *user) {
     (void)out;
     muster_variable *s = user;
-    muster_tensor sums = muster_worker_scratch(w, MUSTER_F32, 1, in[0].shape + 1);
+    muster_tensor sums, value, new_value;
+    MUSTER_TRY(muster_worker_scratch(w, MUSTER_F32, 1, in[0].shape + 1, &sums));
     MUSTER_TRY(muster_reduce(w, MUSTER_SUM, in[0], 0, sums));
-    return muster_binary_op(w, MUSTER_ADD, muster_worker_variable(w, s), sums,
-                            muster_worker_update(w, s));
+    MUSTER_TRY(muster_worker_variable(w, s, &value));
+    MUSTER_TRY(muster_worker_update(w, s, &new_value));
+    return muster_binary_op(w, MUSTER_ADD, value, sums, new_value);
 }
 /* end of snippet */
 
@@ -88,7 +93,9 @@ enum { DEVICES_MAX = 16 };
 static muster_status own_means(muster_worker *w, const muster_tensor *in, muster_tensor *out,
                                void *user) {
     (void)out;
-    return muster_reduce(w, MUSTER_AVG, in[0], 0, muster_worker_update(w, user));
+    muster_tensor new_user;
+    MUSTER_TRY(muster_worker_update(w, user, &new_user));
+    return muster_reduce(w, MUSTER_AVG, in[0], 0, new_user);
 }
 
 static void rows_on_devices(muster_runtime *rt) {
@@ -154,13 +161,132 @@ static void asynchronous(muster_runtime *rt) {
     EXPECT(means[K - 1] == 0);
 }
 
+/* snippet: openmp */
+/* Scales the rows of x to length 1. Returns the sum of their lengths. */
+static double normalise(const float *x, float *y, int64_t n, int64_t k) {
+    double sum = 0;
+#pragma omp parallel for reduction(+ : sum)
+    for (int64_t i = 0; i < n; i++) {
+        double squares = 0;
+        for (int64_t j = 0; j < k; j++) squares += (double)x[i * k + j] * x[i * k + j];
+        for (int64_t j = 0; j < k; j++) y[i * k + j] = (float)(x[i * k + j] / sqrt(squares));
+        sum += sqrt(squares);
+    }
+    return sum;
+}
+/* end of snippet */
+
+/* snippet: plain */
+static muster_status normalise_body(muster_worker *w, const muster_tensor *in, muster_tensor *out,
+                                    void *user) {
+    (void)w, (void)user;
+    const float *x = MUSTER_DATA(const float, in[0]);
+    float *y = MUSTER_DATA(float, out[0]);
+    double *sum = MUSTER_DATA(double, out[1]);
+    const int64_t n = in[0].shape[0], k = in[0].shape[1]; /* n: this worker's rows */
+    *sum = 0;
+    for (int64_t i = 0; i < n; i++) {
+        double squares = 0;
+        for (int64_t j = 0; j < k; j++) squares += (double)x[i * k + j] * x[i * k + j];
+        for (int64_t j = 0; j < k; j++) y[i * k + j] = (float)(x[i * k + j] / sqrt(squares));
+        *sum += sqrt(squares);
+    }
+    return MUSTER_OK;
+}
+/* end of snippet */
+
+static void plain_body(muster_runtime *rt) {
+    float x[N][K], y[N][K], before[N][K];
+    double sum;
+    for (int i = 0; i < N; i++)
+        for (int j = 0; j < K; j++) x[i][j] = (float)(i + j + 1);
+    /* snippet: plain_call */
+    muster_function *f;
+    MUSTER_MUST(muster_function_create(rt, "normalise", normalise_body, NULL, &f));
+    MUSTER_MUST(muster_function_input(f, "x", MUSTER_F32, 2, MUSTER_SCATTER));
+    MUSTER_MUST(muster_function_output(f, "y", MUSTER_F32, 2, MUSTER_GATHER));
+    MUSTER_MUST(muster_function_output(f, "sum", MUSTER_F64, 0, MUSTER_SUM));
+
+    const muster_tensor inputs[] = {muster_f32(x, N, K)};
+    const muster_tensor outputs[] = {muster_f32(y, N, K), muster_f64(&sum)};
+    MUSTER_MUST(muster_function_call(f, inputs, 1, outputs, 2, NULL));
+    /* end of snippet */
+    const double expected = normalise(&x[0][0], &before[0][0], N, K);
+    EXPECT(fabs(sum - expected) < 1e-9 && memcmp(y, before, sizeof y) == 0);
+}
+
+/* snippet: filter */
+/* Gives the rows of x whose first element is positive. */
+static muster_status positive(muster_worker *w, const muster_tensor *in, muster_tensor *out,
+                              void *user) {
+    (void)out, (void)user;
+    const float *x = MUSTER_DATA(const float, in[0]);
+    const int64_t n = in[0].shape[0], k = in[0].shape[1];
+    int64_t found = 0;
+    muster_tensor rows;
+    for (int64_t i = 0; i < n; i++) found += x[i * k] > 0;
+    MUSTER_TRY(muster_worker_output_rows(w, 0, found, &rows));
+    float *y = MUSTER_DATA(float, rows);
+    for (int64_t i = 0; i < n; i++)
+        if (x[i * k] > 0) {
+            memcpy(y, x + i * k, (size_t)k * sizeof *y);
+            y += k;
+        }
+    return MUSTER_OK;
+}
+/* end of snippet */
+
+static void filter(muster_runtime *rt) {
+    float x[N][K];
+    for (int i = 0; i < N; i++)
+        for (int j = 0; j < K; j++) x[i][j] = (float)(i - 3);
+    const muster_tensor inputs[] = {muster_f32(x, N, K)};
+    muster_function *f;
+    check(muster_function_create(rt, "positive", positive, NULL, &f));
+    check(muster_function_input(f, "x", MUSTER_F32, 2, MUSTER_SCATTER));
+    check(muster_function_output(f, "y", MUSTER_F32, 2, MUSTER_GATHER));
+    /* snippet: buffer */
+    muster_buffer *rows;
+    muster_call_options options;
+    const muster_tensor none = muster_tensor_none();
+    check(muster_buffer_create(MUSTER_F32, 2, 1.5, &rows));
+    check(muster_buffer_set_shape(rows, MUSTER_SHAPE(0, K))); /* rows of K elements, none so far */
+    muster_call_options_init(&options);
+    options.output_buffers = &rows; /* one entry for each output */
+    check(muster_function_call(f, inputs, 1, &none, 1, &options));
+    const muster_tensor found = muster_buffer_tensor(rows); /* as many rows as there are */
+    /* end of snippet */
+    EXPECT(found.shape[0] == 3 && found.shape[1] == K);
+    for (int i = 0; i < 3; i++) EXPECT(MUSTER_DATA(float, found)[i * K] == (float)(i + 1));
+    muster_buffer_destroy(rows);
+}
+
+static muster_runtime *runtime;
+
+/* snippet: cancel */
+static void on_interrupt(int signal_number) {
+    (void)signal_number;
+    muster_runtime_cancel(runtime); /* while the runtime is open */
+}
+/* end of snippet */
+
+/* No call runs: the next one knows nothing of it. */
+static void ending(muster_runtime *rt) {
+    runtime = rt;
+    EXPECT(signal(SIGINT, on_interrupt) != SIG_ERR);
+    EXPECT(raise(SIGINT) == 0);
+    asynchronous(rt);
+}
+
 int main(void) {
     muster_runtime *rt = docs_open();
+    plain_body(rt);
+    filter(rt);
     describe_and_call(rt);
     variables(rt);
     rows_on_devices(rt);
     averages(rt);
-    asynchronous(rt);
+    ending(rt);
     check(muster_runtime_close(rt));
     return 0;
 }

@@ -26,9 +26,10 @@ static muster_status train(muster_worker *w, const muster_tensor *in, muster_ten
                            void *user) {
     const job *j = user;
     (void)out;
-    muster_tensor x = muster_worker_variable(w, j->parameters);
-    muster_tensor gradient =
-        muster_worker_scratch(w, MUSTER_F32, 1, x.shape); /* once, before the loop */
+    muster_tensor x, gradient;
+    MUSTER_TRY(muster_worker_variable(w, j->parameters, &x));
+    /* once, before the loop */
+    MUSTER_TRY(muster_worker_scratch(w, MUSTER_F32, 1, x.shape, &gradient));
     muster_driver_options options;
     muster_driver *driver;
     muster_driver_options_init(&options);

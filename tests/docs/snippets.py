@@ -13,6 +13,7 @@ import textwrap
 
 BEGIN = re.compile(r"^\s*(?:/\* snippet: (\w+) \*/|# snippet: (\w+))$")
 END = re.compile(r"^\s*(/\* end of snippet \*/|# end of snippet)$")
+SUFFIXES = {".c", ".h", ".cpp", ".hpp", ".py"}
 BLOCK = re.compile(r"(?:^ *<!-- (\S+?)(?: (\w+))? -->\n)?^( *)```(c|cpp|python)\n(.*?)^ *```$", flags=re.M | re.S)
 
 
@@ -85,7 +86,7 @@ class Check:
     def names(self, pages):
         """Words that end in an underscore, or in a star behind it, stand for several names."""
         folders = ("include", "lib", "scheduler", "collectives", "samples", "bench", "script", "tests/sim", "tests/adding", "cmake")
-        files = [path for folder in folders for path in (self.source / folder).rglob("*") if path.is_file() and "build" not in path.parts]
+        files = [path for folder in folders for path in (self.source / folder).rglob("*") if path.is_file() and not {"build", "__pycache__"} & set(path.parts)]
         text = "".join(path.read_text(errors="ignore") for path in [*files, self.source / "CMakeLists.txt"])
         known = set(re.findall(r"\b(?:muster|MUSTER)_\w+", text))
         count = 0
@@ -102,7 +103,7 @@ class Check:
         with_status = set(re.findall(r"\bmuster_status (muster_\w+)\(", headers))
         assert len(with_status) > 100
         folders = ("tests/docs", "tests/adding", "samples")
-        for path in sorted(path for folder in folders for path in (self.source / folder).rglob("*.[ch]*")):
+        for path in sorted(path for folder in folders for path in (self.source / folder).rglob("*") if path.suffix in SUFFIXES):
             program = str(path.relative_to(self.source))
             for name, text in parts(path).items():
                 if (program, name) not in self.shown:

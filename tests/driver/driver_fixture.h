@@ -59,8 +59,7 @@ static inline double server_value(muster_server *server, muster_dtype dtype, int
 /* One tensor for each value, on the worker's device; value i full of first + i * step. */
 static inline muster_status make_tensors(muster_worker *w, muster_dtype dtype, double first, double step, muster_tensor tensors[VALUES]) {
     for (int32_t i = 0; i < VALUES; i++) {
-        tensors[i] =
-            i == 2 ? muster_worker_scratch(w, dtype, 2, (const int64_t[]){2, 3}) : muster_worker_scratch(w, dtype, 1, &value_sizes[i]);
+        MUSTER_TRY(muster_worker_scratch(w, dtype, i == 2 ? 2 : 1, i == 2 ? (const int64_t[]){2, 3} : &value_sizes[i], &tensors[i]));
         MUSTER_TRY(muster_fill(w, first + i * step, tensors[i]));
     }
     return MUSTER_OK;

@@ -142,8 +142,9 @@ static void with_no_prefetch_a_worker_gets_all_that_it_has_sent(void **unused) {
 static muster_status whole_numbers(muster_worker *w, const muster_tensor *in, muster_tensor *out, void *user) {
     (void)in, (void)out;
     muster_driver_options options = make_options(2, 0, 0, 2);
-    muster_tensor parameter = muster_worker_scratch(w, MUSTER_I64, 1, (const int64_t[]){5}),
-                  gradient = muster_worker_scratch(w, MUSTER_I64, 1, (const int64_t[]){5});
+    muster_tensor parameter, gradient;
+    MUSTER_TRY(muster_worker_scratch(w, MUSTER_I64, 1, (const int64_t[]){5}, &parameter));
+    MUSTER_TRY(muster_worker_scratch(w, MUSTER_I64, 1, (const int64_t[]){5}, &gradient));
     muster_driver *driver;
     MUSTER_TRY(muster_fill(w, 0, parameter));
     MUSTER_TRY(muster_fill(w, muster_worker_rank(w) + 1, gradient));
@@ -170,8 +171,9 @@ static void whole_numbers_are_subtracted_too(void **unused) {
 static muster_status halves(muster_worker *w, const muster_tensor *in, muster_tensor *out, void *user) {
     (void)in, (void)out;
     muster_driver_options options = make_options(2, 0, 0, 2);
-    muster_tensor parameter = muster_worker_scratch(w, MUSTER_F16, 1, (const int64_t[]){5}),
-                  gradient = muster_worker_scratch(w, MUSTER_F16, 1, (const int64_t[]){5});
+    muster_tensor parameter, gradient;
+    MUSTER_TRY(muster_worker_scratch(w, MUSTER_F16, 1, (const int64_t[]){5}, &parameter));
+    MUSTER_TRY(muster_worker_scratch(w, MUSTER_F16, 1, (const int64_t[]){5}, &gradient));
     muster_driver *driver;
     MUSTER_TRY(muster_fill(w, 0, parameter));
     MUSTER_TRY(muster_fill(w, 0.5, gradient));
@@ -216,8 +218,9 @@ static muster_status narrow_gradients(muster_worker *w, const muster_tensor *in,
     const narrow *n = user;
     muster_driver_options options = make_options(100, 0, 0, 17);
     options.local_update = sixteenth;
-    muster_tensor parameter = muster_worker_scratch(w, n->dtype, 1, (const int64_t[]){5}),
-                  gradient = muster_worker_scratch(w, n->dtype, 1, (const int64_t[]){5});
+    muster_tensor parameter, gradient;
+    MUSTER_TRY(muster_worker_scratch(w, n->dtype, 1, (const int64_t[]){5}, &parameter));
+    MUSTER_TRY(muster_worker_scratch(w, n->dtype, 1, (const int64_t[]){5}, &gradient));
     muster_driver *driver;
     MUSTER_TRY(muster_fill(w, 0, parameter));
     MUSTER_TRY(muster_downpour_create(w, n->server, &options, &driver));

@@ -20,8 +20,11 @@ typedef struct easgd {
 /* Everybody has received before anybody goes on. */
 static muster_status fetch_together(muster_driver *driver, muster_worker *w, int64_t step, void *user) {
     (void)step, (void)user;
-    for (int32_t i = 0; i < VALUES; i++)
-        MUSTER_TRY(muster_client_receive(muster_driver_client(driver), i, muster_driver_fetched(driver, i), NULL));
+    for (int32_t i = 0; i < VALUES; i++) {
+        muster_tensor fetched;
+        MUSTER_TRY(muster_driver_fetched(driver, i, &fetched));
+        MUSTER_TRY(muster_client_receive(muster_driver_client(driver), i, fetched, NULL));
+    }
     return muster_worker_barrier(w, NULL);
 }
 

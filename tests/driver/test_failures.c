@@ -112,8 +112,14 @@ static muster_status arguments_body(muster_worker *w, const muster_tensor *in, m
     MUST(counts.fetches == 1 && counts.integrations == 1 && counts.sends == 1);
     MUST_REFUSE(muster_driver_get_counts(NULL, &counts), MUSTER_INVALID_ARGUMENT, "driver: expected");
     MUST_REFUSE(muster_driver_get_counts(driver, NULL), MUSTER_INVALID_ARGUMENT, "counts: expected");
-    MUST(muster_driver_fetched(driver, VALUES).dtype == MUSTER_DTYPE_NONE && muster_driver_fetched(driver, -1).dtype == MUSTER_DTYPE_NONE);
-    MUST(muster_driver_outgoing(NULL, 0).dtype == MUSTER_DTYPE_NONE && !muster_driver_client(NULL) && muster_driver_alpha(NULL) == 0);
+    muster_tensor none = p[0];
+    MUST_REFUSE(muster_driver_fetched(driver, VALUES, &none), MUSTER_OUT_OF_RANGE, "index: expected 0 to 2, received 3");
+    MUST(none.dtype == MUSTER_DTYPE_NONE);
+    MUST_REFUSE(muster_driver_fetched(driver, -1, &none), MUSTER_OUT_OF_RANGE, "index: expected 0 to 2, received -1");
+    MUST_REFUSE(muster_driver_outgoing(driver, VALUES, &none), MUSTER_OUT_OF_RANGE, "index: expected 0 to 2, received 3");
+    MUST_REFUSE(muster_driver_outgoing(NULL, 0, &none), MUSTER_INVALID_ARGUMENT, "driver: expected");
+    MUST_REFUSE(muster_driver_outgoing(driver, 0, NULL), MUSTER_INVALID_ARGUMENT, "tensor: expected");
+    MUST(!muster_driver_client(NULL) && muster_driver_alpha(NULL) == 0);
     return muster_driver_destroy(driver);
 }
 

@@ -24,8 +24,11 @@ static muster_status fetch_or_fail(muster_driver *driver, muster_worker *w, int6
 /* All groups have fetched before any sends; the others of the groups wait here, too. */
 static muster_status fetch_together(muster_driver *driver, muster_worker *w, int64_t step, void *user) {
     (void)step, (void)user;
-    for (int32_t i = 0; i < VALUES; i++)
-        MUSTER_TRY(muster_client_receive(muster_driver_client(driver), i, muster_driver_fetched(driver, i), NULL));
+    for (int32_t i = 0; i < VALUES; i++) {
+        muster_tensor fetched;
+        MUSTER_TRY(muster_driver_fetched(driver, i, &fetched));
+        MUSTER_TRY(muster_client_receive(muster_driver_client(driver), i, fetched, NULL));
+    }
     return muster_worker_barrier(w, NULL);
 }
 
@@ -44,7 +47,8 @@ static muster_status read_all(muster_worker *w, muster_tensor tensor, double mem
 static muster_status expect_equal_members(muster_worker *w, muster_communicator *group, const muster_tensor *parameters, double *first) {
     double mine[MOST], highest[MOST];
     for (int32_t i = 0; i < VALUES; i++) {
-        muster_tensor most = muster_worker_scratch(w, parameters[i].dtype, parameters[i].ndim, parameters[i].shape);
+        muster_tensor most;
+        MUSTER_TRY(muster_worker_scratch(w, parameters[i].dtype, parameters[i].ndim, parameters[i].shape, &most));
         MUSTER_TRY(muster_worker_all_reduce(w, group, MUSTER_MAX, parameters[i], most));
         MUSTER_TRY(read_all(w, parameters[i], mine));
         MUSTER_TRY(read_all(w, most, highest));

@@ -1,8 +1,10 @@
 /* The start of a server by the drivers: at step init_delay its values become the parameters of the
  * first worker, and the other workers' operations come behind that. The oracle is a serial
  * simulation of the rule: it has numbers instead of workers, and no server. */
+#include "base_await.h"
 #include "driver_fixture.h"
 
+#include <sched.h>
 #include <stdatomic.h>
 #include <time.h>
 
@@ -224,9 +226,7 @@ static muster_driver_options starting_options(int64_t u, int64_t d, int64_t p) {
 }
 
 /* Until both others have said that they wait; if they do not wait, the test fails later on. */
-static void await_the_others(void) {
-    while (atomic_load(&waiting) + atomic_load(&gone_on) < 2) nanosleep(&(struct timespec){0, 200000}, NULL);
-}
+static void await_the_others(void) { TEST_AWAIT(atomic_load(&waiting) + atomic_load(&gone_on) >= 2, 200000); }
 
 static muster_status late_first_body(muster_worker *w, const muster_tensor *in, muster_tensor *out, void *user) {
     (void)in, (void)out;
@@ -270,11 +270,15 @@ static void destroy_left(void) {
     }
 }
 
+/* Rank 0 never makes a step: it returns, or stays in its body until the call has failed. */
+static bool first_stays;
+
 static muster_status without_first_body(muster_worker *w, const muster_tensor *in, muster_tensor *out, void *user) {
     (void)in, (void)out;
     const muster_driver_options options = starting_options(1, 0, 1);
     muster_tensor parameters[VALUES];
     muster_driver *driver;
+    while (first_stays && muster_worker_rank(w) == 0 && !muster_worker_cancelled(w)) sched_yield();
     if (muster_worker_rank(w) == 0) return MUSTER_OK;
     MUSTER_TRY(make_tensors(w, MUSTER_F32, 1, 1, parameters));
     MUSTER_TRY(muster_driver_create(w, user, &options, &driver));
@@ -291,8 +295,22 @@ static void a_first_worker_that_never_comes_is_a_timeout(void **unused) {
     (void)unused;
     muster_runtime *runtime = open_logged();
     muster_server *server = open_server(runtime, MUSTER_F32, SERVER_START);
+    first_stays = true;
     assert_refused(run_with_deadlines(runtime, without_first_body, server, -1, 20000000), MUSTER_TIMEOUT,
                    "for the first worker's driver to reach init_delay and start the server");
+    assert_true(server_value(server, MUSTER_F32, 0) == SERVER_START);
+    destroy_left();
+    assert_ok(muster_runtime_close(runtime));
+}
+
+static void a_first_worker_that_returns_too_early_is_an_error_at_once(void **unused) {
+    (void)unused;
+    muster_runtime *runtime = open_logged();
+    muster_server *server = open_server(runtime, MUSTER_F32, SERVER_START);
+    first_stays = false;
+    assert_refused(run_with_deadlines(runtime, without_first_body, server, -1, -1), MUSTER_INVALID_ARGUMENT,
+                   "waits for the driver of rank 0 to start the server, but the body of rank 0 has returned before its driver made more "
+                   "than init_delay steps");
     assert_true(server_value(server, MUSTER_F32, 0) == SERVER_START);
     destroy_left();
     assert_ok(muster_runtime_close(runtime));
@@ -385,7 +403,7 @@ static muster_status late_step_body(muster_worker *w, const muster_tensor *in, m
     muster_driver *driver;
     double number;
     MUSTER_TRY(make_tensors(w, MUSTER_F32, 0, 0, parameters));
-    now = muster_worker_scratch(w, MUSTER_F32, 1, &value_sizes[0]);
+    MUSTER_TRY(muster_worker_scratch(w, MUSTER_F32, 1, &value_sizes[0], &now));
     MUSTER_TRY(muster_driver_create(w, user, &options, &driver));
     const int64_t steps[] = {0, 9, 13, 14}, expected[] = {SERVER_START, SERVER_START, 13, 13};
     for (int i = 0; i < 4; i++) {
@@ -467,6 +485,7 @@ int main(void) {
         cmocka_unit_test(the_first_integration_does_not_undo_the_steps_before_the_start),
         cmocka_unit_test(the_others_wait_for_the_first),
         cmocka_unit_test(a_first_worker_that_never_comes_is_a_timeout),
+        cmocka_unit_test(a_first_worker_that_returns_too_early_is_an_error_at_once),
         cmocka_unit_test(a_first_worker_that_fails_ends_the_waits),
         cmocka_unit_test(a_server_starts_once),
         cmocka_unit_test(the_first_group_is_that_of_rank_0),

@@ -208,7 +208,9 @@ static muster_status age_body(muster_worker *w, const muster_tensor *in, muster_
         for (int32_t i = 0; integrated && i < VALUES; i++) {
             MUSTER_TRY(full_of(w, parameters[i], &number));
             MUST(number == (double)(step - p));
-            MUST(((const float *)muster_tensor_address(muster_driver_fetched(driver, i)))[0] == (float)(step - p));
+            muster_tensor fetched;
+            MUSTER_TRY(muster_driver_fetched(driver, i, &fetched));
+            MUST(((const float *)muster_tensor_address(fetched))[0] == (float)(step - p));
         }
         t->counts[0].integrations += integrated;
     }
@@ -241,7 +243,8 @@ static void what_is_integrated_is_as_old_as_the_prefetch(void **unused) {
 static muster_status fetch_sevens(muster_driver *driver, muster_worker *w, int64_t step, void *user) {
     (void)w, (void)step, (void)user;
     for (int32_t i = 0; i < VALUES; i++) {
-        const muster_tensor to = muster_driver_fetched(driver, i);
+        muster_tensor to;
+        MUSTER_TRY(muster_driver_fetched(driver, i, &to));
         for (int64_t j = 0; j < muster_tensor_count(to); j++) ((float *)muster_tensor_address(to))[j] = 7;
     }
     return MUSTER_OK;
@@ -251,8 +254,11 @@ static muster_status add_fetched(muster_driver *driver, muster_worker *w, int64_
                                  void *user) {
     (void)step, (void)user;
     for (int32_t i = 0; i < count; i++) {
-        muster_tensor came = muster_worker_scratch(w, MUSTER_F32, parameters[i].ndim, parameters[i].shape);
-        MUSTER_TRY(muster_worker_write(w, muster_driver_fetched(driver, i), came));
+        muster_tensor came;
+        MUSTER_TRY(muster_worker_scratch(w, MUSTER_F32, parameters[i].ndim, parameters[i].shape, &came));
+        muster_tensor fetched;
+        MUSTER_TRY(muster_driver_fetched(driver, i, &fetched));
+        MUSTER_TRY(muster_worker_write(w, fetched, came));
         MUSTER_TRY(muster_axpy(w, 1, came, parameters[i]));
     }
     return MUSTER_OK;
@@ -261,8 +267,11 @@ static muster_status add_fetched(muster_driver *driver, muster_worker *w, int64_
 static muster_status send_outgoing(muster_driver *driver, muster_worker *w, int64_t step, const muster_tensor *parameters,
                                    const muster_tensor *gradients, int32_t count, void *user) {
     (void)w, (void)step, (void)parameters, (void)gradients, (void)user;
-    for (int32_t i = 0; i < count; i++)
-        MUSTER_TRY(muster_client_send(muster_driver_client(driver), i, MUSTER_RULE_COPY, 1, muster_driver_outgoing(driver, i), 0, NULL));
+    for (int32_t i = 0; i < count; i++) {
+        muster_tensor outgoing;
+        MUSTER_TRY(muster_driver_outgoing(driver, i, &outgoing));
+        MUSTER_TRY(muster_client_send(muster_driver_client(driver), i, MUSTER_RULE_COPY, 1, outgoing, 0, NULL));
+    }
     return MUSTER_OK;
 }
 

@@ -78,8 +78,8 @@ typedef struct explore_result {
 /* Prints the trace of the first fault. */
 explore_result explore_run(const explore_scenario *scenario);
 
-extern const explore_scenario explore_eventcount_scenarios[], explore_team_scenarios[], explore_lost_scenarios[],
-    explore_mailbox_scenarios[], explore_pool_scenarios[], explore_pool_queue_scenarios[], explore_ticket_lock_scenarios[],
-    explore_server_queue_scenarios[], explore_device_scenarios[];
+extern const explore_scenario explore_eventcount_scenarios[], explore_cancel_scenarios[], explore_team_scenarios[],
+    explore_lost_scenarios[], explore_mailbox_scenarios[], explore_pool_scenarios[], explore_pool_queue_scenarios[],
+    explore_ticket_lock_scenarios[], explore_server_queue_scenarios[], explore_device_scenarios[];
 
 #endif

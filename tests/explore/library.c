@@ -2,6 +2,7 @@
  * allocation that a state would have to carry, and threads of the explorer. Every function here
  * does what its header says. */
 #include "explorer.h"
+#include "locale_impl.h"
 #include "pool_state_private.h"
 #include "topology_impl.h"
 
@@ -22,6 +23,12 @@ muster_status mst_error_restore(muster_status code, const char *message) {
 }
 
 const char *muster_last_error(void) { return ""; }
+
+int mst_snprintf(char *text, size_t size, const char *format, ...) {
+    (void)format;
+    if (size > 0) text[0] = 0;
+    return 0;
+}
 
 /* What mst_error_count reads. */
 _Thread_local uint64_t mst_errors_of_thread;

@@ -6,7 +6,7 @@
 #include <stdio.h>
 #include <ucontext.h>
 
-enum { MOST_SLEEPING = 4, MOST_COUNTERS = 8, MOST_QUIET = 4 };
+enum { MOST_SLEEPING = 4, MOST_COUNTERS = 12, MOST_QUIET = 4 };
 
 struct machine_world machine_world;
 _Alignas(64) char machine_arena[ARENA_BYTES], machine_stacks[EXPLORE_THREADS][STACK_BYTES];

@@ -113,6 +113,19 @@ static muster_status to_one(muster_worker *worker, const run_plan *plan) {
     return receive(worker, plan, 1, 0);
 }
 
+/* Each waits for the message of the other. */
+static muster_status both_receive(muster_worker *worker, const run_plan *plan) {
+    if (s->run == 1) return MUSTER_OK;
+    MUSTER_TRY(receive(worker, plan, 1 - worker->rank, 0));
+    return send(worker, plan, 1 - worker->rank, 0);
+}
+
+/* Each waits for the message of the one before. */
+static muster_status each_receives(muster_worker *worker, const run_plan *plan) {
+    if (s->run == 1) return MUSTER_OK;
+    return receive(worker, plan, (worker->rank + worker->size - 1) % worker->size, 0);
+}
+
 #define FAILED .outcomes = {MUSTER_USER, MUSTER_USER, MUSTER_USER}
 #define ALL_ABORTED .statuses = {MUSTER_ABORTED, MUSTER_ABORTED, MUSTER_ABORTED}
 #define ABSENT                                                                               \
@@ -139,6 +152,8 @@ LOSES(receiver_away, 2, one_way, 2, 1, STAYS_AWAY, ABSENT);
 LOSES(sender_away, 2, one_way, 2, 0, STAYS_AWAY, ABSENT);
 LOSES(across_reading, 2, across, 1, 1, FAILS_READING, FAILED, ALL_ABORTED);
 LOSES(late_message, 2, one_way, 1, 0, 0, LATE);
+LOSES(waiting_for_each_other, 2, both_receive, 1, 0, 0, ABSENT);
+LOSES(three_waiting_for_each_other, 3, each_receives, 1, 0, 0, ABSENT);
 LOSES(ring_before, 3, ring, 1, 1, FAILS_BEFORE, FAILED, ALL_ABORTED);
 
 const explore_scenario explore_mailbox_scenarios[] = {
@@ -153,8 +168,10 @@ const explore_scenario explore_mailbox_scenarios[] = {
     RANK_SCENARIO("mailbox/sender_stays_away", sender_away),
     RANK_SCENARIO("mailbox/both_ways_fails_while_reading", across_reading),
     RANK_SCENARIO("mailbox/late", late_message),
-    RANK_SCENARIO("mailbox/ring_of_3_ranks", round_the_ring),
-    RANK_SCENARIO("mailbox/two_ranks_to_one", two_to_one),
-    BOUND_SCENARIO("mailbox/ring_of_3_ranks_fails_before", ring_before, 3),
+    RANK_SCENARIO("mailbox/both_receive_first", waiting_for_each_other),
+    BOUND_SCENARIO("mailbox/each_of_3_receives_first", three_waiting_for_each_other, 4),
+    BOUND_SCENARIO("mailbox/ring_of_3_ranks", round_the_ring, 3),
+    BOUND_SCENARIO("mailbox/two_ranks_to_one", two_to_one, 3),
+    BOUND_SCENARIO("mailbox/ring_of_3_ranks_fails_before", ring_before, 2),
     {0},
 };

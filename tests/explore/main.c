@@ -68,9 +68,9 @@ static void run_one(const explore_scenario *scenario, totals *all) {
 
 int main(int argc, char **argv) {
     static const explore_scenario *const lists[] = {
-        explore_eventcount_scenarios,   explore_team_scenarios,       explore_lost_scenarios,
-        explore_mailbox_scenarios,      explore_pool_scenarios,       explore_ticket_lock_scenarios,
-        explore_server_queue_scenarios, explore_pool_queue_scenarios, explore_device_scenarios};
+        explore_eventcount_scenarios, explore_team_scenarios,        explore_lost_scenarios,         explore_mailbox_scenarios,
+        explore_pool_scenarios,       explore_ticket_lock_scenarios, explore_server_queue_scenarios, explore_pool_queue_scenarios,
+        explore_device_scenarios,     explore_cancel_scenarios};
     bool find = argc > 1 && strcmp(argv[1], "--find") == 0;
     int first = find ? 2 : 1;
     totals all = {0};

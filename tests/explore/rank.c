@@ -16,14 +16,37 @@ static muster_status task(muster_worker *worker, void *argument) {
     return status;
 }
 
+/* Without mst_pool_enter: the threads of a scenario share its thread-local variable. */
+static muster_status make_call(const run_plan *plan) {
+    if (mst_ticket_lock_acquire(&s->pool->tickets, 0, false) != MST_TICKET_TAKEN) return MUSTER_TIMEOUT;
+    const muster_status status = mst_pool_call(s->pool, task, (void *)(uintptr_t)plan);
+    mst_ticket_lock_leave(&s->pool->tickets);
+    return status;
+}
+
+static muster_status make_run(const run_plan *plan) {
+    if (scenario->cancels) return make_call(plan);
+    return (plan->single ? mst_pool_run_single : mst_pool_run)(s->pool, task, (void *)(uintptr_t)plan);
+}
+
+static void *canceller(void *argument) {
+    (void)argument;
+    if (scenario->in_body) mst_counter_wait(&s->begun, 1, &(mst_wait){.timeout_ns = -1});
+    mst_pool_cancel(s->pool);
+    mst_counter_publish(&s->cancelled, 1);
+    return NULL;
+}
+
 /* The caller's thread: all runs, one after another. */
 static void *caller(void *argument) {
     (void)argument;
     for (int32_t run = 0; run < RUNS && scenario->runs[run].body; run++) {
         s->run = run;
         if (scenario->runs[run].deadline) mst_pool_set_deadlines(s->pool, -1, 1);
-        s->outcomes[run] = (scenario->runs[run].single ? mst_pool_run_single : mst_pool_run)(s->pool, task, (void *)&scenario->runs[run]);
-        if (s->outcomes[run] != MUSTER_OK) explore_has_read(s->pool->states[mst_failure_rank(atomic_load(&s->pool->failure))].message);
+        if (scenario->cancels && run) mst_counter_wait(&s->cancelled, 1, &(mst_wait){.timeout_ns = -1});
+        s->outcomes[run] = make_run(&scenario->runs[run]);
+        if (s->outcomes[run] != MUSTER_OK && mst_failure_epoch(atomic_load(&s->pool->failure)) == s->pool->epoch)
+            explore_has_read(s->pool->states[mst_failure_rank(atomic_load(&s->pool->failure))].message);
         if (scenario->after_run) scenario->after_run(run);
     }
     if (scenario->destroys) mst_pool_destroy(s->pool);
@@ -93,6 +116,8 @@ static void promise(void) {
     bool goes_well = true;
     for (int32_t run = 0; run < RUNS; run++)
         goes_well = goes_well && scenario->runs[run].outcomes[0] == MUSTER_OK && !scenario->runs[run].deadline;
+    if (scenario->cancels) return;
+    explore_constant(&s->pool->tickets.state, sizeof(s->pool->tickets.state)); /* no call waits, and none is ended */
     if (goes_well) explore_constant(&s->pool->failure, sizeof(s->pool->failure));
     if (!scenario->runs[1].body && !scenario->awake && !scenario->destroys) explore_quiet(&s->pool->dispatch, sizeof(s->pool->dispatch));
 }
@@ -116,6 +141,14 @@ void rank_prepare(const void *context) {
                   "no team");
     name_pool(s->pool);
     name_team(s->team);
+    if (scenario->cancels) {
+        explore_lock_word(&s->pool->tickets.state);
+        explore_name(&s->pool->tickets.state, 4, "state");
+        explore_name(&s->pool->tickets.cancels, 4, "cancels");
+        name_eventcount(&s->cancelled.eventcount, "cancelled", 0);
+        name_eventcount(&s->begun.eventcount, "begun", 0);
+        explore_thread("canceller", canceller, NULL);
+    }
     if (scenario->boxes) open_boxes();
     promise();
     if (!scenario->destroys) {
@@ -145,6 +178,17 @@ void rank_finish(const void *context) {
         EXPLORE_CHECK(all_right == (s->outcomes[run] == MUSTER_OK), "run %d ended with %d, which is not what its bodies returned", (int)run,
                       (int)s->outcomes[run]);
     }
+}
+
+/* Either all ranks have written, and the call says so, or none has. */
+void rank_finish_cancelled(const void *context) {
+    (void)context;
+    int32_t written = 0;
+    for (int32_t rank = 0; rank < scenario->size; rank++) written += s->written[rank];
+    EXPLORE_CHECK(s->outcomes[0] == MUSTER_OK || s->outcomes[0] == MUSTER_CANCELLED, "the call ended with %d", (int)s->outcomes[0]);
+    EXPLORE_CHECK(written == (s->outcomes[0] == MUSTER_OK ? scenario->size : 0), "%d ranks have written, and the call ended with %d",
+                  (int)written, (int)s->outcomes[0]);
+    EXPLORE_CHECK(s->outcomes[1] == MUSTER_OK, "the later call ended with %d", (int)s->outcomes[1]);
 }
 
 bool rank_fails(const muster_worker *worker, const run_plan *plan, int32_t round, int32_t how) {

@@ -29,6 +29,8 @@ typedef struct rank_scenario {
     bool boxes;                     /* the mailboxes are there before the first run */
     bool dedicated_rank0;           /* rank 0 has a thread of its own */
     bool destroys;                  /* the pool is destroyed after the last run */
+    bool in_body;                   /* with cancels: when a body says that it has begun */
+    bool cancels;                   /* runs are calls, and another thread ends the first: the next comes later */
     mst_device *const *devices;     /* of the ranks, filled in by the scenario; NULL: they are hosts */
     void (*after_run)(int32_t run); /* what the caller does then; NULL: nothing */
     run_plan runs[RUNS];
@@ -41,11 +43,15 @@ typedef struct shared {
     int32_t run; /* the run in progress */
     muster_status statuses[RUNS][RANKS], outcomes[RUNS];
     mst_counter heard;      /* for bodies that compute until another rank has seen the abort */
+    mst_counter begun;      /* 1: a body of a scenario with in_body has begun */
+    mst_counter cancelled;  /* 1: the cancel has returned */
+    int32_t written[RANKS]; /* by calls that are ended: each rank writes its own */
     int64_t offered[RANKS]; /* own memory of each rank, offered to the others */
 } shared;
 extern shared *s;
 void rank_prepare(const void *context); /* rank_scenario */
 void rank_finish(const void *context);
+void rank_finish_cancelled(const void *context);
 /* A value that tells run, round and rank. */
 int64_t rank_value(int32_t round, int32_t rank);
 /* This rank fails in this round in this way. */
@@ -53,6 +59,8 @@ bool rank_fails(const muster_worker *worker, const run_plan *plan, int32_t round
 
 #define BOUND_SCENARIO(text, data, bound) \
     { .name = text, .prepare = rank_prepare, .finish = rank_finish, .context = &(data), .preemptions = bound }
+#define CANCEL_SCENARIO(text, data, bound) \
+    { .name = text, .prepare = rank_prepare, .finish = rank_finish_cancelled, .context = &(data), .preemptions = bound }
 #define RANK_SCENARIO(text, data) \
     { .name = text, .prepare = rank_prepare, .finish = rank_finish, .context = &(data) }
 

@@ -14,7 +14,7 @@ const explore_scenario explore_team_scenarios[] = {
     RANK_SCENARIO("team/inline_2_ranks_2_rounds_spinning", inline_spinning),
     RANK_SCENARIO("team/by_address_2_ranks_2_rounds", address_two),
     RANK_SCENARIO("team/inline_2_of_3_ranks", inline_pair),
-    RANK_SCENARIO("team/inline_3_ranks_2_rounds", inline_three),
-    RANK_SCENARIO("team/by_address_3_ranks", address_three),
+    BOUND_SCENARIO("team/inline_3_ranks_2_rounds", inline_three, 3),
+    BOUND_SCENARIO("team/by_address_3_ranks", address_three, 3),
     {0},
 };

@@ -32,7 +32,7 @@ static void use(int32_t number) {
 static void *caller_0(void *argument) {
     (void)argument;
     for (int32_t round = 0; round < plan->rounds; round++) {
-        EXPLORE_CHECK(mst_ticket_lock_acquire(&m->tickets, 0), "no lock");
+        EXPLORE_CHECK(mst_ticket_lock_acquire(&m->tickets, 0, false) == MST_TICKET_TAKEN, "no lock");
         if (plan->in_order) {
             mst_counter_publish(&m->held, 1);
             mst_counter_wait(&m->queued, 1, &for_ever);
@@ -50,7 +50,7 @@ static void *caller_1(void *argument) {
         if (plan->in_order) mst_counter_wait(&m->held, 1, &for_ever);
         const bool free = mst_ticket_lock_queue(&m->tickets, &ticket);
         if (plan->in_order) mst_counter_publish(&m->queued, 1);
-        if (!free && !mst_ticket_lock_wait(&m->tickets, &ticket, plan->times_out ? 1 : 0)) {
+        if (!free && mst_ticket_lock_wait(&m->tickets, &ticket, plan->times_out ? 1 : 0) != MST_TICKET_TAKEN) {
             EXPLORE_CHECK(plan->times_out, "no lock");
             continue;
         }
@@ -64,7 +64,7 @@ static void *caller_2(void *argument) {
     (void)argument;
     for (int32_t round = 0; round < plan->rounds; round++) {
         if (plan->in_order) mst_counter_wait(&m->queued, 1, &for_ever);
-        EXPLORE_CHECK(mst_ticket_lock_acquire(&m->tickets, 0), "no lock");
+        EXPLORE_CHECK(mst_ticket_lock_acquire(&m->tickets, 0, false) == MST_TICKET_TAKEN, "no lock");
         use(2);
         mst_ticket_lock_release(&m->tickets);
     }
@@ -82,6 +82,8 @@ static void prepare(const void *context) {
     explore_lock_word(&m->tickets.state);
     explore_name(&m->tickets.state, sizeof(m->tickets.state), "state");
     explore_name(&m->tickets.lock, sizeof(m->tickets.lock), "mutex");
+    for (int32_t i = 0; i < MST_TICKET_EVENTCOUNTS; i++)
+        explore_counter(&m->tickets.eventcounts[i].generation, &m->tickets.eventcounts[i].sleepers);
     explore_name(&m->inside, sizeof(m->inside), "inside");
     explore_name(m->served, sizeof(m->served), "served");
     explore_name(&m->held, sizeof(m->held), "held");

@@ -52,6 +52,7 @@ MST_OPENCL_SYMBOLS(SAME_TYPE)
 
 #define ONE(result, name, arguments) +1
 int main(void) {
-    print_message("%d symbols\n", 0 MST_OPENCL_SYMBOLS(ONE));
-    return 0;
+    enum { SYMBOLS = 0 MST_OPENCL_SYMBOLS(ONE) };
+    print_message("%d symbols\n", SYMBOLS);
+    return SYMBOLS > 20 ? 0 : 1; /* what the compiler has compared above */
 }

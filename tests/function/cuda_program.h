@@ -54,7 +54,8 @@ static void program_log(void *user, muster_log_level level, const char *line) {
 static muster_status program_collectives(muster_worker *w, muster_tensor v) {
     const int64_t twice = 2 * PROGRAM_COUNT;
     const int32_t rank = muster_worker_rank(w);
-    muster_tensor both = muster_worker_scratch(w, MUSTER_F32, 1, &twice);
+    muster_tensor both;
+    MUSTER_TRY(muster_worker_scratch(w, MUSTER_F32, 1, &twice, &both));
     muster_communicator *part;
     MUSTER_TRY(muster_fill(w, rank + 1, v));
     MUSTER_TRY(muster_worker_all_reduce(w, NULL, MUSTER_SUM, v, v)); /* 3 */
@@ -81,14 +82,19 @@ static muster_status program_collectives(muster_worker *w, muster_tensor v) {
 static muster_status program_body(muster_worker *w, const muster_tensor *in, muster_tensor *out, void *user) {
     muster_variable *variable = user;
     const int64_t square[] = {PROGRAM_COLUMNS, PROGRAM_COLUMNS}, count = PROGRAM_COUNT;
-    muster_tensor c = muster_worker_scratch(w, MUSTER_F32, 2, square), v = muster_worker_scratch(w, MUSTER_F32, 1, &count);
-    muster_tensor d = muster_worker_scratch(w, MUSTER_F32, 2, square);
+    muster_tensor c, v;
+    MUSTER_TRY(muster_worker_scratch(w, MUSTER_F32, 2, square, &c));
+    MUSTER_TRY(muster_worker_scratch(w, MUSTER_F32, 1, &count, &v));
+    muster_tensor d;
+    MUSTER_TRY(muster_worker_scratch(w, MUSTER_F32, 2, square, &d));
     MUSTER_TRY(muster_gemm(w, 1, muster_tensor_transpose(in[0]), in[0], 0, c));
     MUSTER_TRY(muster_copy(w, c, d));
     MUSTER_TRY(muster_sum(w, d, out[0]));
     MUSTER_TRY(program_collectives(w, v));
     MUSTER_TRY(muster_mean(w, v, out[1]));
-    return muster_fill(w, 9, muster_worker_update(w, variable));
+    muster_tensor new_variable;
+    MUSTER_TRY(muster_worker_update(w, variable, &new_variable));
+    return muster_fill(w, 9, new_variable);
 }
 
 static muster_status program_describe(muster_runtime *runtime, muster_function **f, muster_variable **variable) {

@@ -1,5 +1,6 @@
 /* Asynchronous calls: the same results, statuses and order as calls that are waited for. A body
  * that must not go on yet waits for a gate of the test. */
+#include "base_await.h"
 #include "function_fixture.h"
 
 #include "muster/ops.h"
@@ -25,12 +26,10 @@ typedef struct world {
     int32_t order[MANY], served; /* rank 0's bodies only: the turn orders them */
 } world;
 
-static void pass_time(void) { nanosleep(&(struct timespec){0, 1000000}, NULL); }
-
 static muster_status body(muster_worker *w, const muster_tensor *in, muster_tensor *out, void *user) {
     world *t = user;
     atomic_fetch_add(&t->entered, 1);
-    while (atomic_load(&t->closed)) pass_time();
+    TEST_AWAIT(!atomic_load(&t->closed), 1000000);
     if (t->fails) return muster_fail(MUSTER_USER, "asked to fail");
     return muster_sum(w, in[0], out[0]);
 }
@@ -50,7 +49,7 @@ static muster_status send(world *t, float *x, float *y, const muster_call_option
 
 static void wait_until_entered(world *t, int count) {
     const int own = count > 1 ? processes_own_ranks() : count;
-    while (atomic_load(&t->entered) < own) pass_time();
+    TEST_AWAIT(atomic_load(&t->entered) >= own, 1000000);
 }
 
 static void fill(float *x, float first) {
@@ -89,7 +88,7 @@ static void a_call_returns_before_its_body(void **state) {
         assert_ok(muster_pending_test(&pending, &done));
         assert_int_equal(done, 0);
         atomic_store(&t.closed, false);
-        while (!done) assert_ok(muster_pending_test(&pending, &done));
+        TEST_AWAIT(muster_pending_test(&pending, &done) != MUSTER_OK || done, 0);
         assert_float_equal(y, 78, 0);
         assert_null(pending);
         fixture_close(t.runtime);
@@ -217,24 +216,78 @@ static void what_a_call_refuses_is_refused_at_once(void **state) {
     fixture_close(t.runtime);
 }
 
-static void too_many_are_refused_and_the_others_served(void **state) {
+/* The one that runs does not count, once it does. */
+static void one_more_waits_for_a_place_until_its_timeout(void **state) {
     (void)state;
     world t;
     float x[ROWS], y[CALLS];
     muster_pending *pending[CALLS], *one_more;
+    muster_call_options options;
+    muster_call_options_init(&options);
+    options.queue_timeout_ns = 20000000;
     open_world(&t, "host", 2);
     fill(x, 1);
     atomic_store(&t.closed, true);
     int count = 0;
     muster_status status = MUSTER_OK;
-    while (count < CALLS && !(status = send(&t, x, &y[count], NULL, &one_more))) pending[count++] = one_more;
-    assert_refused(status, MUSTER_BAD_STATE, "64 asynchronous calls are queued already");
-    assert_true(count == 64 || count == 65); /* the one that runs does not count, once it does */
+    assert_ok(send(&t, x, &y[count], NULL, &pending[count]));
+    wait_until_entered(&t, 2);
+    for (count = 1; count < 65; count++) assert_ok(send(&t, x, &y[count], NULL, &pending[count]));
+    status = send(&t, x, &y[count], &options, &one_more);
+    assert_refused(status, MUSTER_TIMEOUT, "muster_function_call_async: waited 0.02 s for other calls to end");
+    assert_null(one_more);
     atomic_store(&t.closed, false);
     for (int i = 0; i < count; i++) {
         assert_ok(muster_pending_wait(&pending[i]));
         assert_float_equal(y[i], 78, 0);
     }
+    fixture_close(t.runtime);
+}
+
+typedef struct sender {
+    world *t;
+    const float *x;
+    float y;
+    muster_status status;
+    muster_pending *pending;
+    _Atomic bool sent;
+} sender;
+
+static void *send_one_more(void *context) {
+    sender *s = context;
+    s->status = send(s->t, (float *)(uintptr_t)s->x, &s->y, NULL, &s->pending);
+    atomic_store(&s->sent, true);
+    return NULL;
+}
+
+/* Two threads wait, and are served when calls have ended. */
+static void those_that_wait_for_a_place_get_it(void **state) {
+    (void)state;
+    world t;
+    float x[ROWS], y[65];
+    muster_pending *pending[65];
+    sender senders[2];
+    pthread_t threads[2];
+    open_world(&t, "host", 2);
+    fill(x, 1);
+    atomic_store(&t.closed, true);
+    assert_ok(send(&t, x, &y[0], NULL, &pending[0]));
+    wait_until_entered(&t, 2);
+    for (int i = 1; i < 65; i++) assert_ok(send(&t, x, &y[i], NULL, &pending[i]));
+    for (int i = 0; i < 2; i++) {
+        senders[i] = (sender){.t = &t, .x = x};
+        assert_int_equal(pthread_create(&threads[i], NULL, send_one_more, &senders[i]), 0);
+    }
+    for (int i = 0; i < 2000; i++) sched_yield();
+    for (int i = 0; i < 2; i++) assert_false(atomic_load(&senders[i].sent));
+    atomic_store(&t.closed, false);
+    for (int i = 0; i < 2; i++) {
+        pthread_join(threads[i], NULL);
+        assert_ok(senders[i].status);
+        assert_ok(muster_pending_wait(&senders[i].pending));
+        assert_float_equal(senders[i].y, 78, 0);
+    }
+    for (int i = 0; i < 65; i++) assert_ok(muster_pending_wait(&pending[i]));
     fixture_close(t.runtime);
 }
 
@@ -404,7 +457,8 @@ int main(void) {
         cmocka_unit_test(calls_are_served_in_the_order_in_which_they_were_made),
         cmocka_unit_test(a_failure_reaches_whoever_waits_and_the_next_call_succeeds),
         cmocka_unit_test(what_a_call_refuses_is_refused_at_once),
-        cmocka_unit_test(too_many_are_refused_and_the_others_served),
+        cmocka_unit_test(one_more_waits_for_a_place_until_its_timeout),
+        cmocka_unit_test(those_that_wait_for_a_place_get_it),
         cmocka_unit_test(a_call_that_queues_too_long_is_not_made),
         cmocka_unit_test(closing_waits_and_the_handles_stay),
         cmocka_unit_test(destroying_a_handle_waits_for_its_call),

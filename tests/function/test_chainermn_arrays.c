@@ -75,8 +75,9 @@ static muster_status pass_slice(muster_worker *worker, int32_t rank, int32_t siz
     static const int64_t whole[] = {3, 3, 2}, part[] = {3, 2};
     muster_tensor x, received;
     MUSTER_TRY(ranks_counted(worker, MUSTER_F32, 3, whole, 0, &x));
-    const muster_tensor slice = muster_tensor_squeeze(muster_tensor_slice_axis(x, 1, 1, 2), 1),
-                        packed = muster_worker_scratch(worker, MUSTER_F32, 2, part);
+    const muster_tensor slice = muster_tensor_squeeze(muster_tensor_slice_axis(x, 1, 1, 2), 1);
+    muster_tensor packed;
+    MUSTER_TRY(muster_worker_scratch(worker, MUSTER_F32, 2, part, &packed));
     MUSTER_TRY(ranks_filled(worker, MUSTER_F32, 2, part, -1, &received));
     if (muster_worker_all_reduce(worker, NULL, MUSTER_SUM, slice, received) != MUSTER_UNSUPPORTED)
         return muster_fail(MUSTER_USER, "a strided tensor was taken");
@@ -85,7 +86,8 @@ static muster_status pass_slice(muster_worker *worker, int32_t rank, int32_t siz
     if (rank > 0) MUSTER_TRY(ranks_expect(worker, received, golden, "the slice that came"));
     /* and to every rank */
     const int64_t all = 6 * size;
-    const muster_tensor out = muster_worker_scratch(worker, MUSTER_F32, 1, &all);
+    muster_tensor out;
+    MUSTER_TRY(muster_worker_scratch(worker, MUSTER_F32, 1, &all, &out));
     MUSTER_TRY(muster_worker_all_gather(worker, NULL, packed, out));
     for (int32_t r = 0; r < size; r++)
         MUSTER_TRY(ranks_expect(worker, muster_tensor_slice(out, 6 * r, 6 * r + 6), golden, "the slice of a rank"));
@@ -108,7 +110,8 @@ static muster_status sum_numbers(muster_worker *worker, int32_t rank, int32_t si
             double golden[32];
             for (int32_t i = 0; i < counts[k]; i++) golden[i] = i * (double)size + ranks;
             MUSTER_TRY(ranks_counted(worker, numbers[d], 1, &counts[k], rank, &x));
-            const muster_tensor sum = muster_worker_scratch(worker, numbers[d], 1, &counts[k]);
+            muster_tensor sum;
+            MUSTER_TRY(muster_worker_scratch(worker, numbers[d], 1, &counts[k], &sum));
             MUSTER_TRY(muster_worker_all_reduce(worker, NULL, MUSTER_SUM, x, sum));
             MUSTER_TRY(ranks_expect(worker, sum, golden, "the sum"));
         }
@@ -134,7 +137,8 @@ static muster_status exchange_rows(muster_worker *worker, int32_t rank, int32_t 
         for (int32_t i = 0; i < 4 * size; i++) row[i] = 4 * rank + i % 4, golden[i] = i;
         muster_tensor sent;
         MUSTER_TRY(ranks_given(worker, numbers[d], 2, rows, row, &sent));
-        const muster_tensor received = muster_worker_scratch(worker, numbers[d], 2, rows);
+        muster_tensor received;
+        MUSTER_TRY(muster_worker_scratch(worker, numbers[d], 2, rows, &received));
         MUSTER_TRY(muster_worker_all_to_all(worker, NULL, sent, received));
         MUSTER_TRY(ranks_expect(worker, received, golden, "the rows of all ranks"));
     }
@@ -160,7 +164,8 @@ static muster_status exchange_unequal(muster_worker *worker, int32_t rank, int32
             for (int64_t k = 0; k < from[peer]; k++) golden[at++] = 100 * peer + peer * rank * (rank - 1) / 2.0 + (double)k;
         muster_tensor input;
         MUSTER_TRY(ranks_counted(worker, numbers[d], 1, &sent, 100 * rank, &input));
-        const muster_tensor output = muster_worker_scratch(worker, numbers[d], 1, &received);
+        muster_tensor output;
+        MUSTER_TRY(muster_worker_scratch(worker, numbers[d], 1, &received, &output));
         MUSTER_TRY(muster_worker_all_to_all_uneven(worker, NULL, input, to, output, from));
         MUSTER_TRY(ranks_expect(worker, output, golden, "what all ranks sent"));
     }

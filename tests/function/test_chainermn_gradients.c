@@ -190,7 +190,7 @@ static muster_status average_without_checks(muster_worker *worker, int32_t rank,
     muster_tensor x, finite;
     MUSTER_TRY(ranks_filled(worker, MUSTER_F32, 1, shape_c, rank == size - 1 ? NAN : 1, &x));
     MUSTER_TRY(mean(worker, &x, 1, false));
-    finite = muster_worker_scratch(worker, MUSTER_BOOL, 1, shape_c);
+    MUSTER_TRY(muster_worker_scratch(worker, MUSTER_BOOL, 1, shape_c, &finite));
     MUSTER_TRY(muster_predicate_op(worker, MUSTER_ISNAN, x, finite));
     return ranks_expect_all(worker, finite, 1, "is it NaN?");
 }

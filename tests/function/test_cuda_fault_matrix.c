@@ -319,7 +319,7 @@ static void every_symbol_may_fail_in_every_way(void **state) {
 #ifdef MUSTER_TEST_SANITIZED
     const int sample = test_is_full() ? 1 : 24;
 #else
-    const int sample = test_is_full() || only ? 1 : 9;
+    const int sample = test_is_full() || only ? 1 : 27;
 #endif
     for (int i = 0; i < SYMBOLS; i++)
         if (!only || strcmp(only, symbols[i]) == 0) add_symbol(i, sample);

@@ -87,7 +87,8 @@ static muster_status body(muster_worker *w, const muster_tensor *in, muster_tens
     seen *s = (seen *)user + muster_worker_rank(w);
     *s = (seen){muster_tensor_address(in[0]), muster_tensor_address(out[0])};
     MUSTER_TRY(muster_copy(w, in[0], out[0]));
-    muster_tensor wide = muster_worker_scratch(w, MUSTER_F32, 2, in[0].shape);
+    muster_tensor wide;
+    MUSTER_TRY(muster_worker_scratch(w, MUSTER_F32, 2, in[0].shape, &wide));
     MUSTER_TRY(muster_copy(w, in[0], wide));
     return muster_sum(w, wide, out[1]);
 }

@@ -174,7 +174,7 @@ static void options_of_older_programs_are_read_as_far_as_they_go(void **unused) 
     old.struct_size--;
     assert_refused(call(&t, -1, false, &old), MUSTER_INVALID_ARGUMENT,
                    "options: struct_size of muster_call_options: expected the size of the program's struct, a multiple of 8 up to 4096 "
-                   "(muster_call_options_init sets 96), received 47");
+                   "(muster_call_options_init sets 104), received 47");
     fixture_close(t.runtime);
 }
 
@@ -191,8 +191,8 @@ static void options_of_newer_programs_must_not_ask_for_what_is_unknown(void **un
     newer.later = 1;
     assert_refused(
         call(&t, -1, false, &newer.known), MUSTER_UNSUPPORTED,
-        "options: expected the 96 bytes of muster_call_options that this library knows, with nothing but zeros behind them, received "
-        "104 bytes with a field set at offset 96");
+        "options: expected the 104 bytes of muster_call_options that this library knows, with nothing but zeros behind them, received "
+        "112 bytes with a field set at offset 104");
     newer.later = 0;
     assert_ok(call(&t, -1, false, &newer.known));
     fixture_close(t.runtime);

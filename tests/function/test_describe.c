@@ -16,7 +16,10 @@ static muster_status body(muster_worker *w, const muster_tensor *in, muster_tens
     if (muster_worker_rank(w) == 0) bodies++;
     MUSTER_TRY(muster_reduce(w, MUSTER_SUM, in[0], 0, out[0]));
     MUSTER_TRY(muster_copy(w, in[0], out[1]));
-    return *v ? muster_copy(w, out[0], muster_worker_update(w, *v)) : MUSTER_OK;
+    if (!*v) return MUSTER_OK;
+    muster_tensor update;
+    MUSTER_TRY(muster_worker_update(w, *v, &update));
+    return muster_copy(w, out[0], update);
 }
 
 typedef struct world {

@@ -33,7 +33,8 @@ static muster_status body(muster_worker *w, const muster_tensor *in, muster_tens
         for (int i = 0; i < 3; i++) s->out[i] = muster_tensor_address(out[i]);
         s->strided = !muster_tensor_is_contiguous(in[0]);
     }
-    muster_tensor sum = muster_worker_scratch(w, MUSTER_F32, 2, in[0].shape);
+    muster_tensor sum;
+    MUSTER_TRY(muster_worker_scratch(w, MUSTER_F32, 2, in[0].shape, &sum));
     MUSTER_TRY(muster_binary_op(w, MUSTER_ADD, in[0], in[1], sum));
     MUSTER_TRY(muster_copy(w, sum, out[0]));
     MUSTER_TRY(muster_reduce(w, MUSTER_SUM, sum, 0, out[1]));

@@ -1,5 +1,6 @@
 /* Calls on devices with memory and queues of their own ("discrete"): what overlaps, what is copied
  * where, and what happens when a device does not come back. */
+#include "base_await.h"
 #include "call_private.h"
 #include "device_discrete.h"
 #include "function_fixture.h"
@@ -152,7 +153,8 @@ static void a_repeated_call_finds_all_its_memory(void **state) {
 static muster_status late_scratch(muster_worker *w, const muster_tensor *in, muster_tensor *out, void *user) {
     (void)in, (void)user;
     w->device->in_flight = true;
-    const muster_tensor scratch = muster_worker_scratch(w, MUSTER_F32, 1, (int64_t[]){100000});
+    muster_tensor scratch;
+    MUSTER_TRY(muster_worker_scratch(w, MUSTER_F32, 1, (int64_t[]){100000}, &scratch));
     MUSTER_TRY(muster_fill(w, 1, scratch));
     return muster_sum(w, muster_tensor_slice(scratch, 0, 1000), out[0]); /* of few elements: needs no scratch of its own */
 }
@@ -242,7 +244,7 @@ static void a_device_that_does_not_come_back_is_named_and_not_used_again(void **
 /* Runs until rank 0 has failed, and while rank 1 notices that. */
 static muster_status outlast_the_run(void *user) {
     const muster_worker *worker = user;
-    while (!muster_worker_cancelled(worker)) pass_time();
+    TEST_AWAIT(muster_worker_cancelled(worker), 1000000);
     for (int i = 0; i < 50; i++) pass_time();
     return MUSTER_OK;
 }

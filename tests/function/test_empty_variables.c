@@ -17,7 +17,8 @@ static muster_status body(muster_worker *w, const muster_tensor *in, muster_tens
     (void)in;
     seen *s = user;
     const int32_t rank = muster_worker_rank(w);
-    const muster_tensor view = muster_worker_variable(w, s->v);
+    muster_tensor view;
+    MUSTER_TRY(muster_worker_variable(w, s->v, &view));
     s->runs[rank]++;
     s->rows[rank] = muster_tensor_rows(view);
     s->weight[rank] = muster_worker_weight(w);

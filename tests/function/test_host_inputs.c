@@ -49,7 +49,8 @@ static muster_status body(muster_worker *w, const muster_tensor *in, muster_tens
         r->minibatch[first + i] = element(&in[1], i, 1);
     }
     scale = (float)element(&in[2], 0, 1);
-    const muster_tensor sums = muster_worker_scratch(w, MUSTER_F32, 1, in[3].shape + 1);
+    muster_tensor sums;
+    MUSTER_TRY(muster_worker_scratch(w, MUSTER_F32, 1, in[3].shape + 1, &sums));
     MUSTER_TRY(muster_reduce(w, MUSTER_SUM, in[3], 0, sums));
     return muster_scale_add(w, scale, sums, 0, out[0]);
 }
@@ -57,7 +58,7 @@ static muster_status body(muster_worker *w, const muster_tensor *in, muster_tens
 static muster_function *make(muster_runtime *runtime, record *r) {
     muster_function *f;
     assert_ok(muster_function_create(runtime, "reads", body, r, &f));
-    assert_ok(muster_function_input(f, "scattered", MUSTER_I32, 2, MUSTER_SCATTER | MUSTER_INPUT_HOST));
+    assert_ok(muster_function_input(f, "scattered", MUSTER_I32, 2, MUSTER_SCATTER | MUSTER_INPUT_HOST | MUSTER_STRIDED));
     assert_ok(muster_function_input(f, "minibatch", MUSTER_I32, 2, MUSTER_MINIBATCH | MUSTER_INPUT_HOST));
     assert_ok(muster_function_input(f, "all", MUSTER_I32, 2, MUSTER_BROADCAST | MUSTER_INPUT_HOST));
     assert_ok(muster_function_input(f, "beside", MUSTER_F32, 2, MUSTER_SCATTER));
@@ -145,7 +146,8 @@ static muster_status copy_directly(muster_worker *w, const muster_tensor *in, mu
 
 static muster_status write_first(muster_worker *w, const muster_tensor *in, muster_tensor *out, void *user) {
     (void)user;
-    const muster_tensor there = muster_worker_scratch(w, MUSTER_F32, 1, in[0].shape);
+    muster_tensor there;
+    MUSTER_TRY(muster_worker_scratch(w, MUSTER_F32, 1, in[0].shape, &there));
     if (!strcmp(muster_worker_backend(w), "host")) return muster_copy(w, in[0], out[0]);
     MUSTER_TRY(muster_worker_write(w, in[0], there));
     return muster_copy(w, there, out[0]);

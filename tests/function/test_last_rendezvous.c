@@ -62,7 +62,9 @@ static muster_status missing_send(muster_worker *w, const muster_tensor *in, mus
     (void)in, (void)user;
     MUSTER_TRY(muster_fill(w, 1, out[0]));
     const int64_t one = 1;
-    return muster_worker_rank(w) == 0 ? muster_worker_recv(w, NULL, 1, 3, muster_worker_scratch(w, MUSTER_F32, 1, &one)) : MUSTER_OK;
+    muster_tensor received;
+    MUSTER_TRY(muster_worker_scratch(w, MUSTER_F32, 1, &one, &received));
+    return muster_worker_rank(w) == 0 ? muster_worker_recv(w, NULL, 1, 3, received) : MUSTER_OK;
 }
 
 static muster_status right(muster_worker *w, const muster_tensor *in, muster_tensor *out, void *user) {
@@ -91,11 +93,13 @@ static void assert_fails_at_once(muster_body body, const char *text) {
 static void a_rank_that_returns_early_fails_the_barrier_of_the_others(void **state) {
     (void)state;
     assert_fails_at_once(early_return, "rank 1");
+    assert_fails_at_once(early_return, "function 'summing': muster_worker_barrier: ");
 }
 
 static void a_receive_whose_sender_returned_fails_at_once(void **state) {
     (void)state;
-    assert_fails_at_once(missing_send, "rank 1 returned without sending the message of recv with tag 3");
+    assert_fails_at_once(missing_send,
+                         "function 'summing': muster_worker_recv: rank 1 returned without sending the message of recv with tag 3");
 }
 
 static muster_status slow(muster_worker *w, const muster_tensor *in, muster_tensor *out, void *user) {
@@ -145,7 +149,9 @@ static void a_communicator_of_another_runtime_is_refused(void **state) {
 static muster_status huge_shards(muster_worker *w, const muster_tensor *in, muster_tensor *out, void *user) {
     (void)in, (void)out, (void)user;
     const int64_t shape[] = {INT64_C(1) << 62, 0}, four = 4;
-    muster_tensor output = muster_worker_scratch(w, MUSTER_F32, 1, &four), shards = muster_tensor_make(MUSTER_F32, NULL, 2, shape);
+    muster_tensor output;
+    MUSTER_TRY(muster_worker_scratch(w, MUSTER_F32, 1, &four, &output));
+    muster_tensor shards = muster_tensor_make(MUSTER_F32, NULL, 2, shape);
     shards.device = output.device;
     return muster_worker_all_reduce_shards(w, NULL, MUSTER_SUM, shards, output);
 }

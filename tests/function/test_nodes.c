@@ -180,20 +180,22 @@ static void call_with_whole_tensors(launch_process *p, muster_runtime *runtime) 
     for (int repeat = 0; repeat < 3; repeat++) {
         memset(&r, 0xff, sizeof r);
         launch_ok(p, muster_function_call(f, in, 2, out, 7, NULL));
-        launch_check(p, totals_are_right(&r, c->rows, c->ranks, c->rows / c->ranks));
+        launch_check(p, totals_are_right(&r, c->rows, c->ranks, c->rows < c->ranks ? 1 : c->rows / c->ranks));
         launch_check(p, rows_are_twice(r.twice, 0, c->rows));
         count_checked();
     }
 }
 
 static void test_every_process_gets_the_same_results(void **state) {
-    static const int64_t multiples[] = {1, 2, 7}, more[] = {0, 1, 2};
+    static const int64_t multiples[] = {1, 2, 7, 0, 0}, more[] = {0, 1, 2, 1, -1}; /* the last two: fewer rows than ranks */
+    enum { SIZES = sizeof more / sizeof *more };
     (void)state;
     checked = 0;
     int expected = 0;
     for (int a = 0; a < ARRANGEMENTS; a++) {
-        for (int m = 0; m < 3; m++) {
-            whole_case c = {multiples[m] * ranks_of(arrangements[a]) + more[m] % ranks_of(arrangements[a]), ranks_of(arrangements[a])};
+        for (int m = 0; m < SIZES; m++) {
+            const int64_t ranks = ranks_of(arrangements[a]);
+            whole_case c = {multiples[m] * ranks + (more[m] < 0 ? ranks - 1 : more[m] % ranks), (int32_t)ranks};
             session s = {.devices = arrangements[a], .user = &c};
             run(&s, call_with_whole_tensors);
             expected += 3 * count_processes(s.devices);
@@ -427,7 +429,9 @@ static muster_status says_where(muster_worker *worker, const muster_tensor *in, 
 
 static muster_status adds_one(muster_worker *worker, const muster_tensor *in, muster_tensor *out, void *user) {
     muster_variable *variable = user;
-    const muster_tensor from = muster_worker_variable(worker, variable), to = muster_worker_update(worker, variable);
+    muster_tensor from, to;
+    MUSTER_TRY(muster_worker_variable(worker, variable, &from));
+    MUSTER_TRY(muster_worker_update(worker, variable, &to));
     (void)in;
     ((float *)muster_tensor_address(to))[0] = ((float *)muster_tensor_address(from))[0] + 1;
     for (int64_t i = 0; i < LARGE; i++) ((float *)muster_tensor_address(out[0]))[i] = ((float *)muster_tensor_address(from))[0] + (float)i;
@@ -472,6 +476,52 @@ static void test_single_calls(void **state) {
     checked = 0;
     run(&(session){.devices = "host:2 host:1"}, make_a_single_call);
     assert_int_equal(checked, 2);
+}
+
+/* Twice x, its negative, and the number of its elements. */
+static muster_status three_results(muster_worker *worker, const muster_tensor *in, muster_tensor *out, void *user) {
+    const float *x = muster_tensor_address(in[0]);
+    float *twice = muster_tensor_address(out[0]), *negative = muster_tensor_address(out[1]);
+    (void)worker, (void)user;
+    for (int64_t i = 0; i < in[0].shape[0]; i++) twice[i] = 2 * x[i], negative[i] = -x[i];
+    *(int64_t *)muster_tensor_address(out[2]) = in[0].shape[0];
+    return MUSTER_OK;
+}
+
+/* Each output of a single call arrives at its own address in every process, and nothing else is
+ * written. */
+static void make_a_single_call_with_three_outputs(launch_process *p, muster_runtime *runtime) {
+    enum { COUNT = 6 };
+    const muster_port ports[] = {{MUSTER_PORT_INPUT, MUSTER_BROADCAST, "x", MUSTER_F32, 1, NULL},
+                                 {MUSTER_PORT_OUTPUT, MUSTER_SUM, "twice", MUSTER_F32, 1, NULL},
+                                 {MUSTER_PORT_OUTPUT, MUSTER_SUM, "negative", MUSTER_F32, 1, NULL},
+                                 {MUSTER_PORT_OUTPUT, MUSTER_MAX, "count", MUSTER_I64, 0, NULL}};
+    muster_function *f;
+    float x[COUNT] = {1, -2, 3, 0.5f, -8, 100}, twice[COUNT] = {0}, negative[COUNT] = {0};
+    int64_t count = -1;
+    const int64_t shape[] = {COUNT};
+    const muster_tensor in[] = {muster_tensor_make(MUSTER_F32, x, 1, shape)};
+    const muster_tensor out[] = {muster_tensor_make(MUSTER_F32, twice, 1, shape), muster_tensor_make(MUSTER_F32, negative, 1, shape),
+                                 muster_tensor_make(MUSTER_I64, &count, 0, NULL)};
+    launch_ok(p, muster_function_create(runtime, "three", three_results, NULL, &f));
+    launch_ok(p, muster_function_describe(f, ports, sizeof ports / sizeof *ports));
+    for (int32_t call = 1; call <= 3; call++) {
+        for (int32_t i = 0; i < COUNT; i++) x[i] *= (float)call;
+        const float first = x[0];
+        launch_ok(p, muster_function_call_single(f, in, 1, out, 3, NULL));
+        launch_check(p, x[0] == first && count == COUNT);
+        for (int32_t i = 0; i < COUNT; i++) launch_check(p, twice[i] == 2 * x[i] && negative[i] == -x[i]);
+    }
+    count_checked();
+}
+
+static void test_single_calls_with_several_outputs(void **state) {
+    (void)state;
+    for (int32_t a = 0; a < ARRANGEMENTS; a++) {
+        checked = 0;
+        run(&(session){.devices = arrangements[a]}, make_a_single_call_with_three_outputs);
+        assert_int_equal(checked, count_processes(arrangements[a]));
+    }
 }
 
 /* ---- the reproducible mode ---- */
@@ -759,6 +809,7 @@ int main(void) {
         cmocka_unit_test(test_process_0_passes_and_gets),
         cmocka_unit_test(test_selected_rows_and_numbers_of_rows),
         cmocka_unit_test(test_single_calls),
+        cmocka_unit_test(test_single_calls_with_several_outputs),
         cmocka_unit_test(test_reproducible_bits),
         cmocka_unit_test(test_averages_of_halves_do_not_overflow),
         cmocka_unit_test(test_sums_of_negative_zeros),

@@ -3,6 +3,7 @@
  * processes return the same error, none waits for data that never come, and the next call is
  * right. The processes are threads with runtimes of their own; numbers are small integers, so that
  * sums are exact. */
+#include "base_await.h"
 #include "device_discrete.h"
 #include "memory_impl.h"
 #include "muster/function.h"
@@ -56,7 +57,7 @@ static const memory_case cases[] = {
 };
 enum { CASES = sizeof cases / sizeof *cases };
 
-static pthread_barrier_t barrier;
+static await_barrier barrier;
 static _Atomic int checked;
 static _Atomic int64_t allocations, counted; /* of the call; before it */
 static muster_status statuses[MOST_ALLOCATIONS][PROCESSES];
@@ -189,15 +190,15 @@ static void lack_memory(launch_process *p, muster_runtime *runtime, memory_call 
     for (int64_t k = 0; k == 0 || k <= allocations; k = after(k)) { /* 0: none fails, and they are counted */
         muster_function *f;
         launch_ok(p, make(runtime, m->c, &f));
-        pthread_barrier_wait(&barrier);
+        await_barrier_wait(&barrier);
         if (p->process == 0) mst_memory_fail_at(k);
         if (p->process == 0) counted = mst_memory_count();
-        pthread_barrier_wait(&barrier);
+        await_barrier_wait(&barrier);
         const muster_status status = call(f, m);
-        pthread_barrier_wait(&barrier);
+        await_barrier_wait(&barrier);
         if (p->process == 0 && k == 0) allocations = mst_memory_count() - counted;
         if (p->process == 0) mst_memory_fail_at(0);
-        pthread_barrier_wait(&barrier);
+        await_barrier_wait(&barrier);
         launch_check(p, allocations < MOST_ALLOCATIONS);
         statuses[k][p->process] = status;
         launch_ok(p, call(f, m));
@@ -211,7 +212,7 @@ static void run_process(launch_process *p) {
     const memory_case *c = p->context;
     muster_runtime_options options = launch_options(c->moves && p->process == 1 ? "host:2" : "host:1");
     options.logical_shards = c->shards;
-    options.fail_after_ns = 2000000000;
+    options.fail_after_ns = test_patience(2000000000);
     options.on_lost = MUSTER_LOST_ERROR;
     options.no_pinning = 1;
     muster_runtime *runtime;
@@ -227,7 +228,7 @@ static void run_process(launch_process *p) {
 static void test_a_lack_of_memory_beside_the_rounds(void **state) {
     (void)state;
     int failures = 0;
-    pthread_barrier_init(&barrier, NULL, PROCESSES);
+    barrier = (await_barrier){.threads = PROCESSES};
     for (int i = 0; i < CASES; i++) {
         const int64_t live = mst_memory_live() - mst_slabs_kept();
         checked = 0;
@@ -247,7 +248,6 @@ static void test_a_lack_of_memory_beside_the_rounds(void **state) {
         assert_int_equal(checked, expected_calls);
         assert_int_equal(mst_memory_live() - mst_slabs_kept(), live);
     }
-    pthread_barrier_destroy(&barrier);
     assert_true(failures > 5 * CASES);
 }
 

@@ -1,6 +1,7 @@
 /* Programs of a launch that do not make the same calls: each process returns the same whole
  * sentence, nothing hangs, and the next call that all make is right. The processes are threads with
  * runtimes of their own, on three hosts. */
+#include "base_await.h"
 #include "muster/communicator.h"
 #include "muster/function.h"
 #include "muster/variable.h"
@@ -161,7 +162,7 @@ static void test_an_operation_on_a_variable_beside_a_call(void **state) {
 static muster_call_options with_deadline(void) {
     muster_call_options options;
     muster_call_options_init(&options);
-    options.fail_after_ns = 2000000000;
+    options.fail_after_ns = test_patience(2000000000);
     return options;
 }
 
@@ -208,7 +209,7 @@ static void refuse_in_the_background(launch_process *p, program *g) {
     float sums[3] = {-1, -1, -1};
     const muster_tensor out = muster_tensor_make(MUSTER_F32, &sums[1], 0, NULL);
     launch_ok(p, make_functions(g));
-    while (!g->odd && !refused_at_once && !launch_has_failed()) sched_yield();
+    TEST_AWAIT(g->odd || refused_at_once || launch_has_failed(), 0);
     launch_ok(p, call_in_the_background(g, &sums[0], &before));
     if (g->odd) {
         const muster_status refused = muster_function_call_async(g->train, NULL, 1, &out, 1, NULL, &pending);
@@ -295,7 +296,7 @@ static _Atomic int all_are_queued;
 static muster_status held_body(muster_worker *worker, const muster_tensor *in, muster_tensor *out, void *user) {
     const program *g = user;
     (void)in;
-    while (!g->odd && !all_are_queued && !launch_has_failed()) sched_yield();
+    TEST_AWAIT(g->odd || all_are_queued || launch_has_failed(), 0);
     return muster_fill(worker, 1, out[0]);
 }
 

@@ -1,5 +1,6 @@
 /* How an event loop learns that asynchronous calls have ended: by a function or a file
  * descriptor. */
+#include "base_await.h"
 #include "function_fixture.h"
 
 #include "muster/ops.h"
@@ -26,14 +27,12 @@ typedef struct world {
     pthread_t notifier;
 } world;
 
-static void pass_time(void) { nanosleep(&(struct timespec){0, 200000}, NULL); }
-
 /* Fails for a first element of -1. */
 static muster_status body(muster_worker *w, const muster_tensor *in, muster_tensor *out, void *user) {
     world *t = user;
     float first;
     atomic_fetch_add(&t->entered, 1);
-    while (atomic_load(&t->closed)) pass_time();
+    TEST_AWAIT(!atomic_load(&t->closed), 1000000);
     MUSTER_TRY(muster_worker_read(w, muster_tensor_slice(in[0], 0, 1), muster_f32(&first, 1)));
     if (first < 0) return muster_fail(MUSTER_USER, "asked to fail");
     return muster_sum(w, in[0], out[0]);
@@ -59,9 +58,7 @@ static void count_news(void *user) {
     atomic_fetch_add(&t->notified, 1);
 }
 
-static void wait_until_notified(world *t, int count) {
-    while (atomic_load(&t->notified) < count) pass_time();
-}
+static void wait_until_notified(world *t, int count) { TEST_AWAIT(atomic_load(&t->notified) >= count, 1000000); }
 
 /* The handle has ended, and ends now. */
 static muster_status test_ended(muster_pending **pending) {
@@ -85,7 +82,7 @@ static void the_function_is_called_once_when_the_call_has_ended(void **state) {
                 assert_ok(call(&t, i, NULL));
                 assert_ok(muster_pending_notify(t.pending[i], count_news, &t));
             }
-            while (atomic_load(&t.entered) < processes_own_ranks()) pass_time();
+            TEST_AWAIT(atomic_load(&t.entered) >= processes_own_ranks(), 1000000);
             assert_int_equal(atomic_load(&t.notified), 0);
             atomic_store(&t.closed, false);
             wait_until_notified(&t, CALLS);
@@ -168,7 +165,7 @@ static void failures_are_notified_too(void **state) {
         options.queue_timeout_ns = 1;
         assert_ok(call(&t, 1, &options)); /* which is never made */
         for (int i = 0; i < 2; i++) assert_ok(muster_pending_notify(t.pending[i], count_news, &t));
-        while (atomic_load(&t.entered) < 1) pass_time();
+        TEST_AWAIT(atomic_load(&t.entered) >= 1, 1000000);
         atomic_store(&t.closed, false);
         wait_until_notified(&t, 2);
         assert_refused(test_ended(&t.pending[0]), MUSTER_USER, "asked to fail");
@@ -197,12 +194,12 @@ static void handles_that_end_first_are_notified_all_the_same(void **state) {
 
 typedef struct chain {
     world world;
-    muster_status close, ended[CHAIN], made[CHAIN];
-    char refusal[200];
+    muster_status close, ended[CHAIN], made[CHAIN], waited[CHAIN], destroyed[CHAIN];
+    char refusal[200], wait_refusal[200];
     int next;
 } chain;
 
-/* Ends its own handle and makes the next call. */
+/* Ends its own handle and makes the next call, for which it cannot wait. */
 static void go_on(void *user) {
     chain *c = user;
     world *t = &c->world;
@@ -212,6 +209,9 @@ static void go_on(void *user) {
     c->ended[i] = muster_pending_wait(&t->pending[i]);
     if (i + 1 < CHAIN) {
         c->made[i] = call(t, i + 1, NULL);
+        c->waited[i] = muster_pending_wait(&t->pending[i + 1]);
+        snprintf(c->wait_refusal, sizeof c->wait_refusal, "%s", muster_last_error());
+        c->destroyed[i] = muster_pending_destroy(t->pending[i + 1]);
         if (c->made[i] == MUSTER_OK) c->made[i] = muster_pending_notify(t->pending[i + 1], go_on, c);
     }
     atomic_fetch_add(&t->notified, 1);
@@ -229,9 +229,12 @@ static void the_function_may_end_the_handle_and_call_again(void **state) {
     wait_until_notified(&c.world, CHAIN);
     assert_int_equal(c.close, MUSTER_BAD_STATE);
     assert_string_equal(c.refusal, "muster_runtime_close: called inside a completion function, which has to return first");
+    assert_string_equal(c.wait_refusal, "muster_pending_wait: called inside a completion function, whose thread has yet to make the call");
     for (int i = 0; i < CHAIN; i++) {
         assert_int_equal(c.ended[i], MUSTER_OK);
         assert_int_equal(c.made[i], MUSTER_OK);
+        assert_int_equal(c.waited[i], i + 1 < CHAIN ? MUSTER_BAD_STATE : MUSTER_OK);
+        assert_int_equal(c.destroyed[i], i + 1 < CHAIN ? MUSTER_BAD_STATE : MUSTER_OK);
         assert_float_equal(c.world.y[i], 78, 0);
     }
     fixture_close(c.world.runtime);

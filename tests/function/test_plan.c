@@ -236,7 +236,9 @@ static void no_rows_have_a_sum_and_a_product_only(void **unused) {
 /* The number of rows of the slice of v, which are the rows of the call. */
 static muster_status count_rows(muster_worker *w, const muster_tensor *in, muster_tensor *out, void *user) {
     (void)in;
-    const int64_t rows = muster_worker_variable(w, *(muster_variable **)user).shape[0];
+    muster_tensor user_replica;
+    MUSTER_TRY(muster_worker_variable(w, *(muster_variable **)user, &user_replica));
+    const int64_t rows = user_replica.shape[0];
     if (muster_worker_rows(w) != rows) return muster_fail(MUSTER_INTERNAL, "the rows of another call");
     return muster_fill(w, (double)rows, out[0]);
 }

@@ -86,7 +86,9 @@ static int end_test(void **state) {
 static muster_status fill_and_add(muster_worker *worker, const muster_tensor *in, muster_tensor *out, void *user) {
     (void)in, (void)user;
     const int64_t shape[] = {N};
-    muster_tensor a = muster_worker_scratch(worker, MUSTER_F32, 1, shape), b = muster_worker_scratch(worker, MUSTER_F32, 1, shape);
+    muster_tensor a, b;
+    MUSTER_TRY(muster_worker_scratch(worker, MUSTER_F32, 1, shape, &a));
+    MUSTER_TRY(muster_worker_scratch(worker, MUSTER_F32, 1, shape, &b));
     MUSTER_TRY(launch_fill(worker, a, 3));
     MUSTER_TRY(muster_copy(worker, a, b));
     if (((float *)muster_tensor_address(b))[N - 1] != 3) return muster_fail(MUSTER_USER, "the copy came too early");
@@ -112,7 +114,8 @@ static void operations_come_after_programs(void **state) {
 static muster_status fill_and_reduce(muster_worker *worker, const muster_tensor *in, muster_tensor *out, void *user) {
     (void)in, (void)user;
     const int64_t shape[] = {N};
-    muster_tensor a = muster_worker_scratch(worker, MUSTER_F32, 1, shape);
+    muster_tensor a;
+    MUSTER_TRY(muster_worker_scratch(worker, MUSTER_F32, 1, shape, &a));
     MUSTER_TRY(launch_fill(worker, a, (float)(muster_worker_rank(worker) + 1)));
     MUSTER_TRY(muster_worker_all_reduce(worker, NULL, MUSTER_SUM, a, a));
     const float *sum = muster_tensor_address(a);

@@ -375,7 +375,8 @@ static void the_reproducible_mode_folds(void **state) {
 
 static muster_status write_all(muster_worker *w, const muster_tensor *in, muster_tensor *out, void *user) {
     (void)user;
-    muster_tensor sum = muster_worker_scratch(w, MUSTER_F32, 1, out[0].shape);
+    muster_tensor sum;
+    MUSTER_TRY(muster_worker_scratch(w, MUSTER_F32, 1, out[0].shape, &sum));
     MUSTER_TRY(muster_reduce(w, MUSTER_SUM, in[0], 0, sum));
     MUSTER_TRY(muster_worker_all_reduce(w, NULL, MUSTER_SUM, sum, sum)); /* a collective of the body's own before */
     MUSTER_TRY(muster_reduce(w, MUSTER_SUM, in[0], 0, out[0]));

@@ -138,9 +138,14 @@ static void a_minibatch_input_is_indexed_from_the_start_of_the_batch(void **unus
 static muster_status scaled_sum_body(muster_worker *w, const muster_tensor *in, muster_tensor *out, void *user) {
     (void)out;
     muster_variable *s = user;
-    muster_tensor product = muster_worker_scratch(w, MUSTER_F32, 2, in[0].shape);
-    MUSTER_TRY(muster_binary_op(w, MUSTER_MUL, in[0], muster_worker_variable(w, s), product));
-    return muster_reduce(w, MUSTER_SUM, product, 0, muster_worker_update(w, s));
+    muster_tensor product;
+    MUSTER_TRY(muster_worker_scratch(w, MUSTER_F32, 2, in[0].shape, &product));
+    muster_tensor value;
+    MUSTER_TRY(muster_worker_variable(w, s, &value));
+    MUSTER_TRY(muster_binary_op(w, MUSTER_MUL, in[0], value, product));
+    muster_tensor new_value;
+    MUSTER_TRY(muster_worker_update(w, s, &new_value));
+    return muster_reduce(w, MUSTER_SUM, product, 0, new_value);
 }
 
 static void the_worked_case_of_the_variables(void **unused) {
@@ -204,7 +209,9 @@ static void updates_see_the_original_value_in_every_slice(void **unused) {
 
 static muster_status variable_mean_body(muster_worker *w, const muster_tensor *in, muster_tensor *out, void *user) {
     (void)in;
-    return muster_mean(w, muster_worker_variable(w, user), out[0]);
+    muster_tensor user_replica;
+    MUSTER_TRY(muster_worker_variable(w, user, &user_replica));
+    return muster_mean(w, user_replica, out[0]);
 }
 
 static void replica_batch_chooses_rows_of_sliceable_variables_in_each_worker(void **unused) {
@@ -315,7 +322,8 @@ static void as_single_wakes_no_other_worker(void **unused) {
 
 static muster_status all_reduce_body(muster_worker *w, const muster_tensor *in, muster_tensor *out, void *user) {
     (void)user;
-    muster_tensor total = muster_worker_scratch(w, MUSTER_F32, 0, NULL);
+    muster_tensor total;
+    MUSTER_TRY(muster_worker_scratch(w, MUSTER_F32, 0, NULL, &total));
     MUSTER_TRY(muster_sum(w, in[0], total));
     MUSTER_TRY(muster_worker_all_reduce(w, NULL, MUSTER_SUM, total, total));
     return muster_copy(w, total, out[0]);

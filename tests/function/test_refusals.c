@@ -82,7 +82,7 @@ REFUSAL(replica_batch_without_sliceable_variables, MUSTER_INVALID_ARGUMENT, "whi
         t.options.replica_batch = &t.options.batch, t.options.replica_batch_count = 1)
 REFUSAL(options_without_size, MUSTER_INVALID_ARGUMENT,
         "struct_size of muster_call_options: expected the size of the program's struct, a multiple of 8 up to 4096 "
-        "(muster_call_options_init sets 96), received 0",
+        "(muster_call_options_init sets 104), received 0",
         t.options.struct_size = 0)
 
 REFUSAL(reserved_of_the_batch, MUSTER_INVALID_ARGUMENT, "options: batch: reserved: expected 0, received 1", t.options.batch.reserved = 1)

@@ -176,6 +176,7 @@ static void collectives_are_refused_in_the_runs_per_shard_only(void **unused) {
         muster_function *apart, *together;
         assert_ok(muster_function_create(runtime, "apart", shard_body, NULL, &apart));
         assert_ok(muster_function_create(runtime, "together", shard_body, NULL, &together));
+        assert_ok(muster_function_set_shards_together(apart, 0));
         assert_ok(muster_function_set_shards_together(together, 1));
         for (int32_t i = 0; i < 3; i++) {
             assert_ok(muster_function_call(together, NULL, 0, NULL, 0, NULL));

@@ -67,8 +67,9 @@ static muster_status body(muster_worker *w, const muster_tensor *in, muster_tens
     MUSTER_TRY(muster_reduce(w, MUSTER_MIN, in[0], 0, out[MIN]));
     MUSTER_TRY(muster_reduce(w, MUSTER_PROD, in[1], 0, out[PROD]));
     if (out[MASTER].dtype) MUSTER_TRY(muster_reduce(w, MUSTER_SUM, in[0], 0, out[MASTER]));
-    muster_tensor noise = muster_worker_scratch(w, MUSTER_F32, 2, in[0].shape),
-                  noisy = muster_worker_scratch(w, in[0].dtype, 2, in[0].shape);
+    muster_tensor noise, noisy;
+    MUSTER_TRY(muster_worker_scratch(w, MUSTER_F32, 2, in[0].shape, &noise));
+    MUSTER_TRY(muster_worker_scratch(w, in[0].dtype, 2, in[0].shape, &noisy));
     MUSTER_TRY(muster_random_normal(w, 7, (uint64_t)muster_worker_first_row(w) * COLUMNS, 0, 1, noise));
     MUSTER_TRY(muster_copy(w, noise, noisy));
     MUSTER_TRY(muster_binary_op(w, MUSTER_ADD, in[0], noisy, out[NOISY]));

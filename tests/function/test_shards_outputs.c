@@ -72,7 +72,8 @@ static void outputs_that_all_workers_combine_have_the_same_bits(void **unused) {
 static muster_status draw_body(muster_worker *w, const muster_tensor *in, muster_tensor *out, void *user) {
     (void)in, (void)user;
     const int64_t shape[] = {1000};
-    muster_tensor row, numbers = muster_worker_scratch(w, MUSTER_F32, 1, shape);
+    muster_tensor row, numbers;
+    MUSTER_TRY(muster_worker_scratch(w, MUSTER_F32, 1, shape, &numbers));
     MUSTER_TRY(muster_random_normal(w, 3, (uint64_t)muster_worker_first_row(w) * 1000, 0, 1e4, numbers));
     MUSTER_TRY(muster_sum(w, numbers, out[0]));
     MUSTER_TRY(muster_sum(w, numbers, out[1]));
@@ -94,6 +95,7 @@ static void draw(muster_runtime *runtime, call_kind call, int shards, drawn *r) 
     muster_function *f;
     memset(r, 0, sizeof *r);
     assert_ok(muster_function_create(runtime, "draw", draw_body, NULL, &f));
+    assert_ok(muster_function_set_shards_together(f, 0));
     assert_ok(muster_function_output(f, "sum", MUSTER_F32, 0, MUSTER_SUM));
     assert_ok(muster_function_output(f, "avg", MUSTER_F32, 0, MUSTER_AVG));
     assert_ok(muster_function_output(f, "numbers", MUSTER_I64, 2, MUSTER_GATHER));
@@ -168,7 +170,8 @@ static void the_edges_of_ranks_are_edges_of_shards(void **unused) {
 /* Takes 1 MB of scratch in every run of the body: with 8 shards in 4 slices, 32 times. */
 static muster_status greedy_body(muster_worker *w, const muster_tensor *in, muster_tensor *out, void *user) {
     void **block = user;
-    muster_tensor scratch = muster_worker_scratch(w, MUSTER_F32, 1, (int64_t[]){1 << 18});
+    muster_tensor scratch;
+    MUSTER_TRY(muster_worker_scratch(w, MUSTER_F32, 1, (int64_t[]){1 << 18}, &scratch));
     if (muster_worker_shard(w) == 0 && muster_worker_slice(w) == 0) *block = scratch.data;
     if (scratch.data != *block) return muster_fail(MUSTER_USER, "the scratch memory of the run before is not free");
     MUSTER_TRY(muster_sum(w, in[0], out[0]));
@@ -258,8 +261,9 @@ static void the_failure_of_any_shard_reaches_the_caller_and_the_next_call_is_rig
         assert_ok(muster_function_input(f, "x", MUSTER_F32, 1, MUSTER_SCATTER));
         assert_ok(muster_function_output(f, "y", MUSTER_F32, 0, MUSTER_SUM));
         for (int shard = 0; shard < 6; shard++) {
-            char expected[64];
-            snprintf(expected, sizeof expected, "the cat sat on this shard (rank %d)", shard / 3);
+            char expected[128];
+            snprintf(expected, sizeof expected, "the cat sat on this shard; this body computes rows [%d, %d) of the call (rank %d)",
+                     2 * shard, 2 * shard + 2, shard / 3);
             failing = shard;
             assert_refused(muster_function_call(f, &in, 1, &out, 1, NULL), MUSTER_OUT_OF_RANGE, expected);
             failing = -1;

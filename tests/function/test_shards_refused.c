@@ -6,13 +6,19 @@
 #include <string.h>
 
 static muster_status body(muster_worker *w, const muster_tensor *in, muster_tensor *out, void *user) {
-    if (user) MUSTER_TRY(muster_copy(w, out[0], muster_worker_variable(w, user)));
+    muster_tensor value;
+    if (user) {
+        MUSTER_TRY(muster_worker_variable(w, user, &value));
+        MUSTER_TRY(muster_copy(w, out[0], value));
+    }
     return muster_sum(w, in[0], out[0]);
 }
 
 static muster_status update_body(muster_worker *w, const muster_tensor *in, muster_tensor *out, void *user) {
     MUSTER_TRY(muster_sum(w, in[0], out[0]));
-    return muster_copy(w, out[0], muster_worker_update(w, user));
+    muster_tensor new_user;
+    MUSTER_TRY(muster_worker_update(w, user, &new_user));
+    return muster_copy(w, out[0], new_user);
 }
 
 typedef struct plan {
@@ -146,7 +152,7 @@ static void variables_cannot_say_whose_rows_are_taken_together(void **unused) {
     fixture_close(runtime);
 }
 
-static void the_own_value_of_a_shard_without_rows_is_refused(void **unused) {
+static void the_masters_value_is_that_of_the_first_shard_with_rows(void **unused) {
     (void)unused;
     muster_runtime *runtime = fixture_open_shards("host", 1, 4);
     muster_function *f;
@@ -155,8 +161,10 @@ static void the_own_value_of_a_shard_without_rows_is_refused(void **unused) {
     assert_ok(muster_function_create(runtime, "f", body, NULL, &f));
     assert_ok(muster_function_input(f, "x", MUSTER_F32, 1, MUSTER_SCATTER));
     assert_ok(muster_function_output(f, "y", MUSTER_F32, 0, MUSTER_MASTER));
-    assert_refused(muster_function_call(f, (muster_tensor[]){muster_f32(x, 3)}, 1, &out, 1, NULL), MUSTER_UNSUPPORTED,
-                   "is shard 0's own value, but shard 0 has none of the 3 rows");
+    assert_refused(muster_function_call(f, (muster_tensor[]){muster_f32(x, 0)}, 1, &out, 1, NULL), MUSTER_UNSUPPORTED,
+                   "output 'y' of function 'f': the master's value over no rows is refused");
+    assert_ok(muster_function_call(f, (muster_tensor[]){muster_f32(x + 1, 3)}, 1, &out, 1, NULL));
+    assert_float_equal(y, 2, 0);
     assert_ok(muster_function_call(f, (muster_tensor[]){muster_f32(x, 4)}, 1, &out, 1, NULL));
     assert_float_equal(y, 1, 0);
     fixture_close(runtime);
@@ -195,7 +203,7 @@ int main(void) {
         cmocka_unit_test(a_refused_function_can_be_put_right),
         cmocka_unit_test(slices_of_shards_taken_together_are_refused),
         cmocka_unit_test(variables_cannot_say_whose_rows_are_taken_together),
-        cmocka_unit_test(the_own_value_of_a_shard_without_rows_is_refused),
+        cmocka_unit_test(the_masters_value_is_that_of_the_first_shard_with_rows),
         cmocka_unit_test(wrong_questions_about_shards_are_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -20,7 +20,9 @@ static muster_status body(muster_worker *w, const muster_tensor *in, muster_tens
     setting *s = user;
     const int32_t here = muster_worker_shards_here(w);
     const int64_t row[] = {COLUMNS}, shape[] = {here, COLUMNS};
-    muster_tensor parts = muster_worker_scratch(w, in[0].dtype, 2, shape), combined = muster_worker_scratch(w, in[0].dtype, 1, row);
+    muster_tensor parts, combined;
+    MUSTER_TRY(muster_worker_scratch(w, in[0].dtype, 2, shape, &parts));
+    MUSTER_TRY(muster_worker_scratch(w, in[0].dtype, 1, row, &combined));
     __atomic_fetch_add(&s->runs, 1, __ATOMIC_SEQ_CST);
     for (int32_t k = 0; k < here; k++) {
         int64_t first, rows;
@@ -34,7 +36,11 @@ static muster_status body(muster_worker *w, const muster_tensor *in, muster_tens
             MUSTER_TRY(muster_fill(w, s->op == MUSTER_PROD ? 1 : 0, part));
     }
     MUSTER_TRY(muster_worker_all_reduce_shards(w, NULL, s->op, parts, combined));
-    if (s->total) MUSTER_TRY(muster_axpy(w, 1, combined, muster_worker_variable(w, s->total)));
+    if (s->total) {
+        muster_tensor total;
+        MUSTER_TRY(muster_worker_variable(w, s->total, &total));
+        MUSTER_TRY(muster_axpy(w, 1, combined, total));
+    }
     MUSTER_TRY(muster_copy(w, in[0], out[1]));
     return muster_copy(w, combined, out[0]);
 }
@@ -184,7 +190,8 @@ static void without_scattered_inputs_the_shards_are_the_rows(void **unused) {
 
 static muster_status barrier_body(muster_worker *w, const muster_tensor *in, muster_tensor *out, void *user) {
     (void)in, (void)user;
-    muster_tensor one = muster_worker_scratch(w, MUSTER_F32, 0, NULL);
+    muster_tensor one;
+    MUSTER_TRY(muster_worker_scratch(w, MUSTER_F32, 0, NULL, &one));
     MUSTER_TRY(muster_fill(w, 1, one));
     return muster_worker_all_reduce(w, NULL, MUSTER_SUM, one, out[0]);
 }
@@ -198,6 +205,7 @@ static void a_body_that_runs_once_per_shard_cannot_reduce(void **unused) {
         const muster_tensor out = muster_f32(&y);
         assert_ok(muster_function_create(runtime, "apart", barrier_body, NULL, &apart));
         assert_ok(muster_function_output(apart, "y", MUSTER_F32, 0, MUSTER_MAX));
+        assert_ok(muster_function_set_shards_together(apart, 0));
         assert_ok(muster_function_create(runtime, "together", barrier_body, NULL, &together));
         assert_ok(muster_function_output(together, "y", MUSTER_F32, 0, MUSTER_MAX));
         assert_ok(muster_function_set_shards_together(together, 1));

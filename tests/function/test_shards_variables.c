@@ -16,11 +16,19 @@ typedef struct world {
  * that go with this piece. */
 static muster_status body(muster_worker *w, const muster_tensor *in, muster_tensor *out, void *user) {
     const world *t = user;
-    muster_tensor count = muster_worker_update(w, t->counted), product = muster_worker_scratch(w, MUSTER_F32, 0, NULL);
-    MUSTER_TRY(muster_fill(w, 100 * muster_worker_shard(w) + (double)muster_worker_slice(w), muster_worker_update(w, t->first)));
-    MUSTER_TRY(muster_reduce(w, MUSTER_MAX, in[0], 0, muster_worker_update(w, t->largest)));
+    muster_tensor count, product;
+    MUSTER_TRY(muster_worker_update(w, t->counted, &count));
+    MUSTER_TRY(muster_worker_scratch(w, MUSTER_F32, 0, NULL, &product));
+    muster_tensor new_first;
+    MUSTER_TRY(muster_worker_update(w, t->first, &new_first));
+    MUSTER_TRY(muster_fill(w, 100 * muster_worker_shard(w) + (double)muster_worker_slice(w), new_first));
+    muster_tensor new_largest;
+    MUSTER_TRY(muster_worker_update(w, t->largest, &new_largest));
+    MUSTER_TRY(muster_reduce(w, MUSTER_MAX, in[0], 0, new_largest));
     MUSTER_TRY(muster_fill(w, (double)muster_worker_rows(w), count));
-    MUSTER_TRY(muster_sum(w, muster_worker_variable(w, t->table), product));
+    muster_tensor table_replica;
+    MUSTER_TRY(muster_worker_variable(w, t->table, &table_replica));
+    MUSTER_TRY(muster_sum(w, table_replica, product));
     MUSTER_TRY(muster_sum(w, in[0], out[1]));
     return muster_binary_op(w, MUSTER_MUL, product, out[1], out[0]);
 }
@@ -125,7 +133,9 @@ static muster_status sum_table(muster_worker *w, const muster_tensor *in, muster
     (void)in;
     muster_tensor row;
     int64_t numbers[] = {muster_worker_first_row(w), muster_worker_rows(w), muster_worker_total_rows(w)};
-    MUSTER_TRY(muster_sum(w, muster_worker_variable(w, user), out[0]));
+    muster_tensor user_replica;
+    MUSTER_TRY(muster_worker_variable(w, user, &user_replica));
+    MUSTER_TRY(muster_sum(w, user_replica, out[0]));
     MUSTER_TRY(muster_worker_output_rows(w, 1, 1, &row));
     return muster_worker_write(w, muster_tensor_make(MUSTER_I64, numbers, 2, (int64_t[]){1, 3}), row);
 }

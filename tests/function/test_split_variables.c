@@ -46,10 +46,14 @@ static muster_status add_parts(muster_worker *w, const muster_tensor *in, muster
     (void)in;
     (void)out;
     parts_case *c = user;
-    const muster_tensor read = muster_worker_variable(w, c->read), written = muster_worker_variable(w, c->written);
+    muster_tensor read, written;
+    MUSTER_TRY(muster_worker_variable(w, c->read, &read));
+    MUSTER_TRY(muster_worker_variable(w, c->written, &written));
     c->columns[muster_worker_rank(w)] = read.shape[1];
     MUSTER_TRY(muster_binary_op(w, MUSTER_ADD, written, read, written));
-    return muster_binary_op(w, MUSTER_ADD, written, read, muster_worker_update(w, c->updated));
+    muster_tensor new_updated;
+    MUSTER_TRY(muster_worker_update(w, c->updated, &new_updated));
+    return muster_binary_op(w, MUSTER_ADD, written, read, new_updated);
 }
 
 static void bodies_see_the_part(void **state) {
@@ -114,7 +118,9 @@ static void a_single_call_sees_the_masters_part(void **state) {
 static muster_status count_rows(muster_worker *w, const muster_tensor *in, muster_tensor *out, void *user) {
     (void)out;
     parts_case *c = user;
-    return muster_fill(w, (double)in[0].shape[0], muster_worker_update(w, c->updated));
+    muster_tensor new_updated;
+    MUSTER_TRY(muster_worker_update(w, c->updated, &new_updated));
+    return muster_fill(w, (double)in[0].shape[0], new_updated);
 }
 
 static int edge(int count, int size, int at) { return count * at / size; }

@@ -181,7 +181,9 @@ static void test_what_reads_an_undefined_replica_is_refused(void **state) {
 static muster_status update_body(muster_worker *worker, const muster_tensor *in, muster_tensor *out, void *user) {
     world *w = user;
     (void)in, (void)out;
-    return muster_fill(worker, 3, muster_worker_update(worker, w->v));
+    muster_tensor new_value;
+    MUSTER_TRY(muster_worker_update(worker, w->v, &new_value));
+    return muster_fill(worker, 3, new_value);
 }
 
 static muster_status sets_all(world *w) {

@@ -26,15 +26,20 @@ static muster_status average(muster_worker *w, const muster_tensor *in, muster_t
     const int32_t rank = muster_worker_rank(w);
     const int64_t width = WIDTH, rows = muster_worker_rows(w);
     const double weight = s->by_rows ? (double)rows : s->weights[rank];
-    const muster_tensor mean = muster_worker_scratch(w, MUSTER_F32, 1, &width), input = muster_worker_scratch(w, s->dtype, 1, &width),
-                        result = s->in_place ? input : muster_worker_scratch(w, s->dtype, 1, &width);
+    muster_tensor mean, input, result;
+    MUSTER_TRY(muster_worker_scratch(w, MUSTER_F32, 1, &width, &mean));
+    MUSTER_TRY(muster_worker_scratch(w, s->dtype, 1, &width, &input));
+    result = input;
+    if (!s->in_place) MUSTER_TRY(muster_worker_scratch(w, s->dtype, 1, &width, &result));
     if (weight > 0)
         MUSTER_TRY(muster_reduce(w, MUSTER_AVG, in[0], 0, mean));
     else
         MUSTER_TRY(muster_fill(w, (double)NAN, mean));
     MUSTER_TRY(muster_copy(w, mean, input));
     MUSTER_TRY(muster_worker_all_reduce_weighted(w, NULL, weight, input, result));
-    return muster_copy(w, result, muster_worker_variable(w, s->v));
+    muster_tensor value_replica;
+    MUSTER_TRY(muster_worker_variable(w, s->v, &value_replica));
+    return muster_copy(w, result, value_replica);
 }
 
 static muster_function *make(muster_runtime *runtime, setting *s) {
@@ -109,8 +114,11 @@ static void weights_of_the_workers(void **unused) {
 static muster_status misuse(muster_worker *w, const muster_tensor *in, muster_tensor *out, void *user) {
     (void)in, (void)out;
     const int64_t two = 2, one = 1;
-    const muster_tensor f = muster_worker_scratch(w, MUSTER_F32, 1, &two), i = muster_worker_scratch(w, MUSTER_I32, 1, &two),
-                        shorter = muster_worker_scratch(w, MUSTER_F32, 1, &one), d = muster_worker_scratch(w, MUSTER_F64, 1, &two);
+    muster_tensor f, i, shorter, d;
+    MUSTER_TRY(muster_worker_scratch(w, MUSTER_F32, 1, &two, &f));
+    MUSTER_TRY(muster_worker_scratch(w, MUSTER_I32, 1, &two, &i));
+    MUSTER_TRY(muster_worker_scratch(w, MUSTER_F32, 1, &one, &shorter));
+    MUSTER_TRY(muster_worker_scratch(w, MUSTER_F64, 1, &two, &d));
     switch (*(const int *)user) {
     case 0:
         return muster_worker_all_reduce_weighted(w, NULL, 1, i, i);

@@ -10,8 +10,11 @@ typedef struct setting {
 static muster_status body(muster_worker *w, const muster_tensor *in, muster_tensor *out, void *user) {
     const setting *s = user;
     if (s->weight >= 0) MUSTER_TRY(muster_worker_set_weight(w, s->weight));
-    if (s->variable && muster_worker_slice(w) < s->update_until)
-        MUSTER_TRY(muster_fill(w, muster_worker_rows(w) ? 10 : -99, muster_worker_update(w, s->variable)));
+    if (s->variable && muster_worker_slice(w) < s->update_until) {
+        muster_tensor update;
+        MUSTER_TRY(muster_worker_update(w, s->variable, &update));
+        MUSTER_TRY(muster_fill(w, muster_worker_rows(w) ? 10 : -99, update));
+    }
     return muster_worker_rows(w) ? muster_mean(w, in[0], out[0]) : MUSTER_OK;
 }
 
@@ -168,7 +171,9 @@ static void a_slice_without_rows_leaves_nothing_in_an_update(void **unused) {
 
 static muster_status sum_variable(muster_worker *w, const muster_tensor *in, muster_tensor *out, void *user) {
     (void)in;
-    return muster_sum(w, muster_worker_variable(w, user), out[0]);
+    muster_tensor user_replica;
+    MUSTER_TRY(muster_worker_variable(w, user, &user_replica));
+    return muster_sum(w, user_replica, out[0]);
 }
 
 static void slices_cover_every_row_of_a_sliceable_variable(void **unused) {

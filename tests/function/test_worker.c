@@ -5,6 +5,7 @@
 #include "memory_impl.h"
 #include "muster/communicator.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 /* A sanitizer ends the program when too much memory is asked for, unless it is told that NULL is an
@@ -49,11 +50,18 @@ static void no_worker_can_do_nothing(void **unused) {
 static void no_worker_has_no_tensors(void **unused) {
     (void)unused;
     const int64_t shape[] = {3};
-    assert_int_equal(muster_worker_scratch(NULL, MUSTER_F32, 1, shape).dtype, MUSTER_DTYPE_NONE);
+    float value = 0;
+    muster_tensor tensor = muster_f32(&value);
+    assert_int_equal(muster_worker_scratch(NULL, MUSTER_F32, 1, shape, &tensor), MUSTER_INVALID_ARGUMENT);
+    assert_int_equal(tensor.dtype, MUSTER_DTYPE_NONE);
     assert_non_null(strstr(muster_last_error(), "muster_worker_scratch: worker: expected"));
-    assert_int_equal(muster_worker_variable(NULL, NULL).dtype, MUSTER_DTYPE_NONE);
+    tensor = muster_f32(&value);
+    assert_int_equal(muster_worker_variable(NULL, NULL, &tensor), MUSTER_INVALID_ARGUMENT);
+    assert_int_equal(tensor.dtype, MUSTER_DTYPE_NONE);
     assert_non_null(strstr(muster_last_error(), "muster_worker_variable: worker: expected"));
-    assert_int_equal(muster_worker_update(NULL, NULL).dtype, MUSTER_DTYPE_NONE);
+    tensor = muster_f32(&value);
+    assert_int_equal(muster_worker_update(NULL, NULL, &tensor), MUSTER_INVALID_ARGUMENT);
+    assert_int_equal(tensor.dtype, MUSTER_DTYPE_NONE);
     assert_non_null(strstr(muster_last_error(), "muster_worker_update: worker: expected"));
 }
 
@@ -140,6 +148,100 @@ static void more_rows_than_memory_holds_are_refused(void **unused) {
     }
 }
 
+/* ---- memory that cannot be had, in plain loops ---- */
+
+typedef struct plain {
+    muster_variable *read, *written;
+    muster_dtype dtype;
+    int64_t count;
+} plain;
+
+/* value + the sum of this worker's rows, by loops over addresses: only the statuses say that a
+ * tensor is missing. */
+static muster_status add_plainly(muster_worker *w, const muster_tensor *in, muster_tensor *out, void *user) {
+    const plain *p = user;
+    muster_tensor value, next, terms;
+    (void)out;
+    MUSTER_TRY(muster_worker_variable(w, p->read, &value));
+    MUSTER_TRY(muster_worker_update(w, p->written, &next));
+    MUSTER_TRY(muster_worker_scratch(w, p->dtype, 1, &p->count, &terms));
+    const float *x = muster_tensor_address(in[0]), *old = muster_tensor_address(value);
+    float *term = muster_tensor_address(terms), *sum = muster_tensor_address(next);
+    for (int64_t i = 0; i < muster_tensor_rows(in[0]); i++) term[i] = x[i];
+    *sum = *old;
+    for (int64_t i = 0; i < muster_tensor_rows(in[0]); i++) *sum += term[i];
+    return MUSTER_OK;
+}
+
+static muster_status add_call(muster_function *f) {
+    static float x[4] = {1, 2, 3, 4};
+    return muster_function_call(f, (muster_tensor[]){muster_f32(x, 4)}, 1, NULL, 0, NULL);
+}
+
+/* A failure leaves the variable alone. */
+static void assert_adds(muster_function *f, muster_variable *sum, float *expected) {
+    float now;
+    assert_ok(muster_variable_get(sum, 0, muster_f32(&now)));
+    assert_float_equal(now, *expected, 0);
+    assert_ok(add_call(f));
+    assert_ok(muster_variable_get(sum, 0, muster_f32(&now)));
+    *expected += 10;
+    assert_float_equal(now, *expected, 0);
+}
+
+static void a_plain_loop_ends_where_its_memory_is_missing(void **unused) {
+    (void)unused;
+    if (getenv("MUSTER_TEST_DEVICES")) skip(); /* loops read host memory */
+    muster_runtime *runtime = fixture_open("host", 1);
+    muster_variable *sum, *other;
+    muster_function *f;
+    float zero = 0, expected = 0;
+    plain p = {.dtype = MUSTER_F32, .count = 4};
+    assert_ok(muster_variable_create(runtime, "sum", muster_f32(&zero), &sum));
+    assert_ok(muster_variable_create(runtime, "other", muster_f32(&zero), &other));
+    p.read = p.written = sum;
+    assert_ok(muster_function_create(runtime, "f", add_plainly, &p, &f));
+    assert_ok(muster_function_input(f, "x", MUSTER_F32, 1, MUSTER_SCATTER));
+    assert_ok(muster_function_update(f, sum, MUSTER_SUM));
+    int64_t failed = 0;
+    for (int64_t k = 1;; k++) { /* each allocation of the first call */
+        mst_memory_fail_at(k);
+        const int64_t before = mst_memory_count();
+        const muster_status status = add_call(f);
+        const bool done = mst_memory_count() - before < k;
+        mst_memory_fail_at(0);
+        if (status == MUSTER_OK) expected += 10;
+        if (done) break;
+        failed += status == MUSTER_OUT_OF_MEMORY;
+    }
+    assert_true(failed >= 2);
+    const struct {
+        plain p;
+        muster_status status;
+        const char *text;
+    } cases[] = {
+        {{other, sum, MUSTER_F32, 4},
+         MUSTER_INVALID_ARGUMENT,
+         "muster_worker_variable: variable: expected one that function 'f' has declared"},
+        {{sum, other, MUSTER_F32, 4},
+         MUSTER_INVALID_ARGUMENT,
+         "muster_worker_update: variable: expected one that function 'f' has declared"},
+        {{NULL, sum, MUSTER_F32, 4}, MUSTER_INVALID_ARGUMENT, "muster_worker_variable: variable: expected a variable, received NULL"},
+        {{sum, NULL, MUSTER_F32, 4}, MUSTER_INVALID_ARGUMENT, "muster_worker_update: variable: expected a variable, received NULL"},
+        {{sum, sum, 99, 4}, MUSTER_INVALID_ARGUMENT, "muster_worker_scratch: dtype: expected an element type, received 99"},
+        {{sum, sum, MUSTER_F32, -1}, MUSTER_INVALID_ARGUMENT, "muster_worker_scratch: shape[0]: expected 0 or more, received -1"},
+        {{sum, sum, MUSTER_F32, INT64_MAX}, MUSTER_OVERFLOW, "muster_worker_scratch: shape: the size in bytes overflows 64 bits"},
+        {{sum, sum, MUSTER_F32, INT64_MAX / 16}, MUSTER_OUT_OF_MEMORY, "out of memory"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        p = cases[i].p;
+        assert_refused(add_call(f), cases[i].status, cases[i].text);
+        p = (plain){sum, sum, MUSTER_F32, 4};
+        assert_adds(f, sum, &expected);
+    }
+    fixture_close(runtime);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(numbers_asked_of_no_worker_are_negative),
@@ -149,6 +251,7 @@ int main(void) {
         cmocka_unit_test(an_operation_refuses_memory_of_another_rank),
         cmocka_unit_test(an_operation_takes_host_memory_on_the_host_backend_only),
         cmocka_unit_test(more_rows_than_memory_holds_are_refused),
+        cmocka_unit_test(a_plain_loop_ends_where_its_memory_is_missing),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -35,7 +35,9 @@ static muster_status sum_all(muster_worker *w, const muster_tensor *in, muster_t
     (void)in, (void)out;
     char *host = malloc((size_t)j->bytes);
     if (!host) return MUSTER_OUT_OF_MEMORY;
-    const muster_tensor x = muster_worker_scratch(w, j->dtype, 1, &count), there = muster_tensor_make(j->dtype, host, 1, &count);
+    muster_tensor x;
+    MUSTER_TRY(muster_worker_scratch(w, j->dtype, 1, &count, &x));
+    const muster_tensor there = muster_tensor_make(j->dtype, host, 1, &count);
     fill(j->dtype, rank, host);
     muster_status status = muster_worker_write(w, there, x);
     if (status == MUSTER_OK) status = muster_worker_all_reduce(w, NULL, MUSTER_SUM, x, x);

@@ -113,15 +113,18 @@ static int64_t output_count(const job *j) {
 
 /* In place they share one block, as each collective wants it; a rank that is not the root of a
  * rooted one has its part alone. */
-static places lay_out(muster_worker *w, const job *j) {
+static muster_status lay_out(muster_worker *w, const job *j, places *p) {
     int32_t rank = muster_worker_rank(w);
     int64_t in = input_count(j), out = output_count(j), most = in > out ? in : out;
-    muster_tensor block = muster_worker_scratch(w, j->dtype, 1, &most),
-                  other = j->in_place ? block : muster_worker_scratch(w, j->dtype, 1, &most);
+    muster_tensor block, other;
+    MUSTER_TRY(muster_worker_scratch(w, j->dtype, 1, &most, &block));
+    other = block;
+    if (!j->in_place) MUSTER_TRY(muster_worker_scratch(w, j->dtype, 1, &most, &other));
     int64_t in_at = 0, out_at = 0;
     if (j->in_place && in < out && (j->what == ALL_GATHER || rank == j->root)) in_at = rank * j->count;
     if (j->in_place && out < in && (j->what == REDUCE_SCATTER || rank == j->root)) out_at = rank * j->count;
-    return (places){muster_tensor_slice(block, in_at, in_at + in), muster_tensor_slice(other, out_at, out_at + out)};
+    *p = (places){muster_tensor_slice(block, in_at, in_at + in), muster_tensor_slice(other, out_at, out_at + out)};
+    return MUSTER_OK;
 }
 
 static muster_status enter(muster_worker *w, const job *j, const places *p) {
@@ -169,7 +172,8 @@ static muster_status run_job(muster_worker *w, const muster_tensor *in, muster_t
     job *j = user;
     int32_t rank = muster_worker_rank(w);
     int64_t width = muster_dtype_size(j->dtype), most = input_count(j) > output_count(j) ? input_count(j) : output_count(j);
-    places p = lay_out(w, j);
+    places p;
+    MUSTER_TRY(lay_out(w, j, &p));
     unsigned char *bytes = calloc((size_t)(most * width) + 1, 1);
     if (!bytes) return MUSTER_OUT_OF_MEMORY;
     for (int64_t i = 0; i < input_count(j); i++) encode(j->dtype, value_of(rank, i), bytes + i * width);

@@ -129,7 +129,7 @@ static muster_status operand_put(muster_worker *w, const job *j, int operand, mu
     char *host = malloc((size_t)(count * width));
     if (!host) return MUSTER_OUT_OF_MEMORY;
     for (int64_t i = 0; i < count; i++) encode(j->dtype, value_of(i, operand), host + i * width);
-    *made = muster_worker_scratch(w, j->dtype, 4, shape);
+    MUSTER_TRY(muster_worker_scratch(w, j->dtype, 4, shape, made));
     const muster_status status = muster_worker_write(w, muster_tensor_make(j->dtype, host, 4, shape), *made);
     const muster_status done = status == MUSTER_OK ? muster_worker_sync(w) : status;
     free(host);
@@ -170,7 +170,7 @@ static muster_status run_body(muster_worker *w, const muster_tensor *none, muste
         int64_t shape[4];
         muster_tensor out[KINDS] = {muster_tensor_none(), muster_tensor_none(), muster_tensor_none()};
         shape_of(j->layer, of_kind[kind], shape);
-        out[kind] = muster_worker_scratch(w, j->dtype, 4, shape);
+        MUSTER_TRY(muster_worker_scratch(w, j->dtype, 4, shape, &out[kind]));
         MUSTER_TRY(muster_worker_run(w, j->function, in, OPERANDS, out, KINDS));
         if (j->times)
             MUSTER_TRY(time_kind(w, j, kind, in, out));

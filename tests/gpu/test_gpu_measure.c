@@ -73,7 +73,9 @@ static muster_status enter(muster_worker *w, const job *j, muster_tensor whole, 
 static muster_status time_collective(muster_worker *w, const muster_tensor *in, muster_tensor *out, void *user) {
     job *j = user;
     const int64_t n = j->count / muster_worker_size(w);
-    const muster_tensor whole = muster_worker_scratch(w, j->dtype, 1, &j->count), part = muster_worker_scratch(w, j->dtype, 1, &n);
+    muster_tensor whole, part;
+    MUSTER_TRY(muster_worker_scratch(w, j->dtype, 1, &j->count, &whole));
+    MUSTER_TRY(muster_worker_scratch(w, j->dtype, 1, &n, &part));
     double blocks[BLOCKS];
     (void)in, (void)out;
     MUSTER_TRY(muster_fill(w, 0, whole));
@@ -143,9 +145,12 @@ static muster_status time_single(muster_worker *w, const muster_tensor *in, must
     double blocks[BLOCKS];
     (void)in, (void)out;
     for (int i = 0; i < 3; i++) {
-        x[i] = s->what == 2  ? muster_worker_scratch(w, MUSTER_F32, 2, square)
-               : s->what > 2 ? muster_worker_scratch(w, MUSTER_U8, 1, i == 0 ? &s->bytes : &one)
-                             : muster_worker_scratch(w, MUSTER_F32, 1, &one);
+        if (s->what == 2)
+            MUSTER_TRY(muster_worker_scratch(w, MUSTER_F32, 2, square, &x[i]));
+        else if (s->what > 2)
+            MUSTER_TRY(muster_worker_scratch(w, MUSTER_U8, 1, i == 0 ? &s->bytes : &one, &x[i]));
+        else
+            MUSTER_TRY(muster_worker_scratch(w, MUSTER_F32, 1, &one, &x[i]));
         MUSTER_TRY(muster_fill(w, 1, x[i]));
     }
     for (int b = -2; b < BLOCKS; b++) {

@@ -23,9 +23,12 @@ static muster_status first_uses(muster_worker *w, const muster_tensor *in, muste
     } uses[] = {{"copy", copy}, {"sum", sum}, {"addition", add}, {"product", product}, {"argmax", argmax}};
     const int64_t shape[] = {COUNT, COUNT}, rows = COUNT;
     (void)in, (void)out;
-    const tensors t = {muster_worker_scratch(w, MUSTER_F32, 2, shape), muster_worker_scratch(w, MUSTER_F32, 2, shape),
-                       muster_worker_scratch(w, MUSTER_F32, 2, shape), muster_worker_scratch(w, MUSTER_F32, 0, NULL),
-                       muster_worker_scratch(w, MUSTER_I64, 1, &rows)};
+    tensors t;
+    MUSTER_TRY(muster_worker_scratch(w, MUSTER_F32, 2, shape, &t.a));
+    MUSTER_TRY(muster_worker_scratch(w, MUSTER_F32, 2, shape, &t.b));
+    MUSTER_TRY(muster_worker_scratch(w, MUSTER_F32, 2, shape, &t.c));
+    MUSTER_TRY(muster_worker_scratch(w, MUSTER_F32, 0, NULL, &t.total));
+    MUSTER_TRY(muster_worker_scratch(w, MUSTER_I64, 1, &rows, &t.index));
     MUSTER_TRY(muster_fill(w, 2, t.a));
     MUSTER_TRY(muster_worker_sync(w));
     for (size_t i = 0; i < sizeof uses / sizeof *uses; i++) {

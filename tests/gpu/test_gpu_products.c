@@ -59,10 +59,12 @@ static muster_status place(muster_worker *w, const product *p, int64_t rows, int
     const int64_t count = rows * columns, room = count + p->unaligned,
                   stored[] = {transposed ? columns : rows, transposed ? rows : columns};
     const int64_t width = muster_dtype_size(p->dtype);
+    muster_tensor flat;
+    MUSTER_TRY(muster_worker_scratch(w, p->dtype, 1, &room, &flat));
+    flat = muster_tensor_slice(flat, p->unaligned, room);
     char *host = malloc((size_t)(count * width) + 1);
     if (!host) return MUSTER_OUT_OF_MEMORY;
     for (int64_t i = 0; i < count; i++) encode(p->dtype, value_of(i, seed), host + i * width);
-    const muster_tensor flat = muster_tensor_slice(muster_worker_scratch(w, p->dtype, 1, &room), p->unaligned, room);
     const muster_status status = muster_worker_write(w, muster_tensor_make(p->dtype, host, 1, &count), flat);
     free(host);
     *matrix = muster_tensor_reshape(flat, 2, stored);
@@ -115,7 +117,8 @@ static muster_status multiply_all(muster_worker *w, const muster_tensor *in, mus
                                .unaligned = s % 3 == 1,
                                .ta = way & 1,
                                .tb = way >> 1 & 1};
-            const muster_tensor reduced = muster_worker_scratch(w, MUSTER_F32, 1, &count);
+            muster_tensor reduced;
+            MUSTER_TRY(muster_worker_scratch(w, MUSTER_F32, 1, &count, &reduced));
             MUSTER_TRY(muster_fill(w, 1, reduced));
             MUSTER_TRY(multiply(w, j, &p, reduced));
             MUSTER_TRY(muster_worker_scratch_release(w, mark));

@@ -42,13 +42,15 @@ static muster_status expect_all(muster_worker *w, job *j, const char *what, must
 /* The last element alone is 7, the others are 1. */
 static muster_status reduce(muster_worker *w, job *j, muster_tensor x) {
     const int64_t n = j->count, one = 1;
-    const muster_tensor y = muster_worker_scratch(w, j->dtype, 0, NULL);
+    muster_tensor y;
+    MUSTER_TRY(muster_worker_scratch(w, j->dtype, 0, NULL, &y));
     int64_t most = 0, column = 0;
     MUSTER_TRY(muster_fill(w, 7, muster_tensor_slice(x, n - 1, n)));
     MUSTER_TRY(muster_reduce(w, MUSTER_MAX, x, -1, y));
     MUSTER_TRY(read_one(w, muster_tensor_reshape(y, 1, &one), 0, &most));
     const int64_t row[] = {1, n};
-    const muster_tensor index = muster_worker_scratch(w, MUSTER_I64, 1, &one);
+    muster_tensor index;
+    MUSTER_TRY(muster_worker_scratch(w, MUSTER_I64, 1, &one, &index));
     MUSTER_TRY(muster_argmax(w, muster_tensor_reshape(x, 2, row), index));
     MUSTER_TRY(muster_worker_read(w, index, muster_i64(&column, 1)));
     if (most == 7 && column == n - 1) return MUSTER_OK;
@@ -60,7 +62,9 @@ static muster_status reduce(muster_worker *w, job *j, muster_tensor x) {
 
 static muster_status gather(muster_worker *w, job *j, muster_tensor x) {
     const int64_t n = j->count, wanted[] = {n - 1, 0, n - 1}, three = 3;
-    muster_tensor indices = muster_worker_scratch(w, MUSTER_I64, 1, &three), y = muster_worker_scratch(w, j->dtype, 1, &three);
+    muster_tensor indices, y;
+    MUSTER_TRY(muster_worker_scratch(w, MUSTER_I64, 1, &three, &indices));
+    MUSTER_TRY(muster_worker_scratch(w, j->dtype, 1, &three, &y));
     MUSTER_TRY(muster_worker_write(w, muster_i64((int64_t *)(uintptr_t)wanted, 3), indices));
     MUSTER_TRY(muster_take(w, x, indices, y));
     for (int64_t i = 0; i < 3; i++) {
@@ -77,7 +81,9 @@ static muster_status gather(muster_worker *w, job *j, muster_tensor x) {
 static muster_status check_size(muster_worker *w, const muster_tensor *in, muster_tensor *out, void *user) {
     job *j = user;
     (void)in, (void)out;
-    const muster_tensor x = muster_worker_scratch(w, j->dtype, 1, &j->count), y = muster_worker_scratch(w, j->dtype, 1, &j->count);
+    muster_tensor x, y;
+    MUSTER_TRY(muster_worker_scratch(w, j->dtype, 1, &j->count, &x));
+    MUSTER_TRY(muster_worker_scratch(w, j->dtype, 1, &j->count, &y));
     MUSTER_TRY(muster_fill(w, 1, x));
     MUSTER_TRY(expect_all(w, j, "fill", x, 1));
     MUSTER_TRY(muster_fill(w, 9, y));

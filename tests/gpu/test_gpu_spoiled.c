@@ -21,7 +21,8 @@ typedef struct job {
 static muster_status spoil(muster_worker *w, const muster_tensor *in, muster_tensor *out, void *user) {
     const job *j = user;
     const int64_t count = 64;
-    const muster_tensor x = muster_worker_scratch(w, MUSTER_F32, 1, &count);
+    muster_tensor x;
+    MUSTER_TRY(muster_worker_scratch(w, MUSTER_F32, 1, &count, &x));
     const muster_argument arguments[] = {muster_argument_buffer(x), muster_argument_int(MUSTER_I32, j->what)};
     const muster_grid grid = {.dims = 1, .groups = {1, 1, 1}, .threads = {1, 1, 1}};
     (void)in, (void)out;

@@ -26,7 +26,7 @@ static bool is_list(const mst_attribute_row *attribute) { return attribute->kind
 
 static void print_options(const mst_operator *op) {
     if (!has_options(op)) return;
-    printf("typedef struct muster_%s_attributes {\n    int32_t reserved; /* 0 */\n", op->name);
+    printf("typedef struct muster_%s_attributes {\n    int32_t reserved; /* 0; set by the macro in C */\n", op->name);
     for (int32_t a = 0; op->attributes[a].name; a++) {
         const mst_attribute_row *attribute = &op->attributes[a];
         if (is_argument(attribute)) continue;
@@ -66,12 +66,30 @@ static void print_parameters(const mst_operator *op, int32_t operands, bool more
     if (has_options(op)) printf(", muster_%s_attributes attributes", op->name);
 }
 
-/* `.padding = 1` or an array without its count would else be taken as no list. An argument has its
- * count beside it, so that 0 is meant there: the shape of a scalar. */
-static void print_list(int32_t a, const char *from, const mst_attribute_row *attribute) {
-    printf("    list[%d].integers = %s%s;\n    list[%d].count = ", (int)a, from, attribute->name, (int)a);
-    if (!is_argument(attribute)) printf("%s%s && !%s%s_count ? INT32_MIN : ", from, attribute->name, from, attribute->name);
-    printf("%s%s_count;\n", from, attribute->name);
+/* The lists among the fields, in their order: bit l + 1 of `reserved` is that of list l. */
+static int32_t list_bit(const mst_operator *op, int32_t attribute) {
+    int32_t bit = 1;
+    for (int32_t a = 0; a <= attribute; a++) bit += !is_argument(&op->attributes[a]) && is_list(&op->attributes[a]);
+    return bit - 1;
+}
+
+static bool is_first_field(const mst_operator *op, int32_t attribute) {
+    for (int32_t a = 0; a < attribute; a++)
+        if (!is_argument(&op->attributes[a])) return false;
+    return true;
+}
+
+/* `.padding = 1`, `.axis = 0` or an array without its count would else be taken as no list. An
+ * argument has its count beside it, so that 0 is meant there: the shape of a scalar. */
+static void print_list(const mst_operator *op, int32_t a, const char *from) {
+    const mst_attribute_row *attribute = &op->attributes[a];
+    const char *name = attribute->name;
+    printf("    list[%d].integers = %s%s;\n    list[%d].count = ", (int)a, from, name, (int)a);
+    if (!is_argument(attribute))
+        printf("muster_list_count_(attributes.reserved, %d, attributes.%s, attributes.%s_count);\n",
+               1 << list_bit(op, a) | is_first_field(op, a), name, name);
+    else
+        printf("%s_count;\n", name);
 }
 
 static void print_values(const mst_operator *op) {
@@ -80,9 +98,11 @@ static void print_values(const mst_operator *op) {
     for (int32_t a = 0; op->attributes[a].name; a++) {
         const mst_attribute_row *attribute = &op->attributes[a];
         const char *from = is_argument(attribute) ? "" : "attributes.";
-        printf("    list[%d].name = \"%s\";\n", (int)a, attribute->name);
+        static const char *const kinds[] = {"", "NUMBER", "INTEGER", "DTYPE", "LIST", "SIZES", "TEXT"};
+        printf("    list[%d].name = \"%s\";\n    list[%d].kind = MUSTER_ATTRIBUTE_%s;\n", (int)a, attribute->name, (int)a,
+               kinds[attribute->kind]);
         if (is_list(attribute))
-            print_list(a, from, attribute);
+            print_list(op, a, from);
         else
             printf("    list[%d].%s = %s%s;\n", (int)a,
                    attribute->kind == MST_VALUE_NUMBER ? "number"
@@ -156,7 +176,49 @@ static void print_function(const mst_operator *op) {
     for (int32_t i = 0; i < fixed; i++) printf("a%d, ", (int)i);
     printf("...) \\\n    muster_expr_%s_at(MUSTER_HERE, ", op->name);
     for (int32_t i = 0; i < fixed; i++) printf("a%d, ", (int)i);
-    printf("(muster_%s_attributes){0, __VA_ARGS__})\n#endif\n\n", op->name);
+    char lists[200] = "";
+    for (int32_t a = 0; op->attributes[a].name; a++)
+        if (!is_argument(&op->attributes[a]) && is_list(&op->attributes[a]))
+            snprintf(lists + strlen(lists), sizeof lists - strlen(lists), ".%s ", op->attributes[a].name);
+    printf("(muster_%s_attributes){", op->name);
+    printf(*lists ? ".reserved = muster_fields_(\"%s\", #__VA_ARGS__), __VA_ARGS__})\n#endif\n\n" : "0, __VA_ARGS__})\n#endif\n\n", lists);
+}
+
+/* A field that is set to 0 holds what a field that is left out holds: only the text of the call
+ * tells them apart. */
+static void print_fields_check(void) {
+    printf("/* The count of a list, or INT32_MIN: an address without a count, or a number in place of a list,\n"
+           " * which the library refuses. `bits` are those of muster_fields_ that say so of this list. */\n"
+           "static inline int32_t muster_list_count_(int32_t reserved, int32_t bits, const int64_t *list, int32_t count) {\n"
+           "    return list ? (count ? count : INT32_MIN) : (reserved & bits) ? INT32_MIN : count;\n"
+           "}\n"
+           "#ifndef __cplusplus\n"
+           "/* Which fields a call gives, read from their text. Bit 0: the first value has no name. Bit l + 1:\n"
+           " * the call names list l of `lists` (\".stride .padding \") without its count, and not with a null\n"
+           " * pointer that is written as one. Text in brackets does not count. */\n"
+           "static inline int32_t muster_fields_(const char *lists, const char *text) {\n"
+           "    const char first = text[strspn(text, \" \")];\n"
+           "    int32_t found = first && first != '.' && first != ',';\n"
+           "    for (int32_t bit = 2; *lists; bit *= 2, lists += strcspn(lists, \" \") + 1) {\n"
+           "        const size_t length = strcspn(lists, \" \");\n"
+           "        int32_t depth = 0, alone = 0;\n"
+           "        for (const char *at = text; *at; at++) {\n"
+           "            depth += (*at == '(' || *at == '{' || *at == '[') - (*at == ')' || *at == '}' || *at == ']');\n"
+           "            if (depth || *at != '.' || strncmp(at, lists, length)) continue;\n"
+           "            const char *value = at + length + strspn(at + length, \" \");\n"
+           "            if (!strncmp(at + length, \"_count\", 6) && strchr(\" =\", at[length + 6])) {\n"
+           "                alone = 0;\n"
+           "                break;\n"
+           "            }\n"
+           "            if (*value != '=') continue;\n"
+           "            value += 1 + strspn(value + 1, \" (\");\n"
+           "            alone = strncmp(value, \"void\", 4) && strncmp(value, \"nullptr\", 7) && strncmp(value, \"NULL\", 4);\n"
+           "        }\n"
+           "        if (alone) found |= bit;\n"
+           "    }\n"
+           "    return found;\n"
+           "}\n"
+           "#endif\n\n");
 }
 
 static void print_header(void) {
@@ -169,22 +231,30 @@ static void print_header(void) {
            " * The operands come first, NULL for one that is missing, with all behind it; then the attributes\n"
            " * that the operation must have, every floating-point one, and integers whose default is not 0\n"
            " * (MUSTER_NONE: the axis of argmin is not given). The others follow as fields, in any order or not\n"
-           " * at all: a number by its name, a list by MUSTER_LIST(name, ...).\n"
-           " * C++ calls the functions whose names end in _at, with a struct that holds the fields. A list of\n"
-           " * sizes is MUSTER_SHAPE(...). Each function is muster_expr_apply with its name; errors and threads\n"
-           " * are those of muster_expr_apply. */\n"
+           " * at all: a number by its name, a list by MUSTER_LIST(name, ...). A list of sizes is\n"
+           " * MUSTER_SHAPE(...). A list of one entry is a list, too: `.axis = 0` compiles, since C takes the 0\n"
+           " * for a null pointer, and the call is refused, as muster_expr_sum(x, 0) is.\n"
+           " * C++ calls the functions whose names end in _at, with a struct that holds the fields, in which\n"
+           " * {} leaves out all, and {0} does not mean axis 0:\n"
+           " *\n"
+           " *     const int64_t rows[] = {0};\n"
+           " *     muster_mean_attributes by_row = {};\n"
+           " *     by_row.axis = rows, by_row.axis_count = 1;\n"
+           " *     muster_expr *loss = muster_expr_mean_at(MUSTER_HERE, h, by_row);\n"
+           " *\n"
+           " * or muster_expr_parse(graph, \"mean(h, axis=0)\", \"h\", h), which is the same in both languages.\n"
+           " * Each function is muster_expr_apply with its name; errors and threads are those of\n"
+           " * muster_expr_apply. */\n"
            "#ifndef MUSTER_EXPR_H\n#define MUSTER_EXPR_H\n\n#include \"muster/graph.h\"\n\n#include <string.h>\n\n"
            "#ifdef __cplusplus\nextern \"C\" {\n#endif\n\n"
            "/* NULL, where C++ programs may turn on warnings of it. */\n"
            "#ifdef __cplusplus\n#define MUSTER_NOTHING_ nullptr\n#else\n#define MUSTER_NOTHING_ NULL\n#endif\n"
-           "/* The place in the program, for messages. */\n"
-           "#define MUSTER_LINE_TEXT_(line) #line\n#define MUSTER_LINE_TEXT(line) MUSTER_LINE_TEXT_(line)\n"
-           "#define MUSTER_HERE __FILE__ \":\" MUSTER_LINE_TEXT(__LINE__)\n"
            "/* clang-format off */\n"
            "/* A field that is a list: MUSTER_LIST(axis, 0, 1). */\n"
            "#define MUSTER_LIST(name, ...) \\\n"
            "    .name##_count = (int32_t)(sizeof((const int64_t[]){__VA_ARGS__}) / sizeof(int64_t)), .name = (const "
            "int64_t[]){__VA_ARGS__}\n\n");
+    print_fields_check();
     for (int32_t id = 0; id < MST_OPERATORS; id++)
         if (public_operation(mst_operators[id])) print_function(mst_operators[id]);
     printf("/* clang-format on */\n\n#ifdef __cplusplus\n}\n#endif\n#endif\n");
@@ -201,7 +271,8 @@ static void print_row(const mst_operator *op) {
     if (more) printf(", ...");
     for (int32_t a = 0; op->attributes[a].name; a++) {
         const mst_attribute_row *attribute = &op->attributes[a];
-        printf("%s%s%s", operands || a ? ", " : "", attribute->name, is_argument(attribute) && attribute->required ? "" : "=");
+        printf("%s%s%s%s", operands || a ? ", " : "", attribute->name, is_argument(attribute) && attribute->required ? "" : "=",
+               is_list(attribute) ? "[]" : "");
         if (!attribute->required && !is_list(attribute) && attribute->number != 0 && fabs(attribute->number) < 1e9)
             printf("%g", attribute->number);
     }

@@ -4,7 +4,7 @@
 
 Each case is a text of muster_expr_parse and a Python function of the same meaning, whose parameters
 are the operands that the text names. Operands of float dtypes hold numbers that the dtype has; NumPy
-computes in f64. Integers are computed in their own dtype. tests/graph/test_fixtures.c reads the file.
+computes in f64. Results of integers have the dtypes that NumPy gives them. tests/graph/test_fixtures.c reads the file.
 """
 import inspect
 import math
@@ -148,6 +148,9 @@ def by_channel(numbers, x):
     return numbers.reshape((-1,) + (1,) * (x.ndim - 2))
 def batch_norm(x, mean, variance, scale, bias, epsilon=1e-5):
     return (x - by_channel(mean, x)) / np.sqrt(by_channel(variance, x) + epsilon) * by_channel(scale, x) + by_channel(bias, x)
+def descending(x, axis):  # NaN first, equal elements in their order
+    index = x.shape[axis] - 1 - np.flip(np.argsort(np.flip(x, axis), axis, kind="stable"), axis)
+    return np.take_along_axis(x, index, axis), index
 def largest(x, k):
     return -np.sort(-x.astype(np.int64 if x.dtype != np.float64 else np.float64), -1)[..., :k]
 
@@ -174,7 +177,7 @@ def case(dtypes, text, function, of=None, result=None, loose=1):
             kind = result
             computed = computed if kind in FLOATS else computed.astype(NUMPY[kind])
         elif computed.dtype == np.float64:
-            kind = dtype
+            kind = dtype if dtype in FLOATS else "f64"
         else:
             kind = NAMES[computed.dtype]
         cases.append((kind, computed, loose, here.replace("DTYPE", dtype)))
@@ -190,7 +193,7 @@ UNARY = {
     "silu": (lambda x: x * sigmoid(x), "x"), "floor": (np.floor, "x"), "ceil": (np.ceil, "x"), "round": (np.round, "h"),
     "trunc": (np.trunc, "x"), "selu": (lambda x: 1.0507009873554805 * elu(x, 1.6732632423543772), "x"),
     "hard_swish": (lambda x: x * np.clip(x / 6 + .5, 0, 1), "x"), "mish": (lambda x: x * np.tanh(softplus(x)), "x"),
-    "softsign": (lambda x: x / (1 + np.abs(x)), "x"),
+    "softsign": (lambda x: x / (1 + np.abs(x)), "x"), "log_sigmoid": (lambda x: -np.logaddexp(0, -x), "x"),
 }
 for name, (function, of) in UNARY.items():
     case(FLOATS, f"{name}({of})", function, of, loose=2)
@@ -206,17 +209,19 @@ for name, function in {"leaky_relu(x, 0.125)": lambda x: np.where(x > 0, x, .125
     case(FLOATS, name, function, loose=3)
 case(SINGLES, "selu(w)", lambda w: 1.0507009873554805 * elu(w, 1.6732632423543772))
 case(SINGLES, "elu(w, 1)", lambda w: elu(w, 1))
-case(FLOATS + ["i8", "i16", "i32", "i64"], "negative(x)", lambda x: -x)
+case(NUMBERS, "negative(x)", lambda x: -x)
+for name in ("floor", "ceil", "round", "trunc"):
+    case(INTEGERS, f"{name}(x)", lambda x: x)
 case(NUMBERS, "absolute(x)", lambda x: np.abs(x))
 case(NUMBERS, "square(v)", lambda v: np.square(v))
 case(NUMBERS, "relu(x)", lambda x: np.maximum(x, 0).astype(x.dtype))
 case(NUMBERS, "sign(x)", lambda x: np.sign(x))
-case(INTEGERS, "bitwise_not(x)", lambda x: ~x)
+case(INTEGERS + ["bool"], "bitwise_not(x)", lambda x: ~x)
 for name in ("absolute", "square", "negative", "sign"):
     case(SINGLES, f"{name}(w)", getattr(np, name), "w")
 case(SINGLES, "relu(w)", lambda w: np.maximum(w, 0))
 
-BINARY = {"add": np.add, "subtract": np.subtract, "multiply": np.multiply, "divide": quotient, "maximum": np.maximum, "minimum": np.minimum,
+BINARY = {"add": np.add, "subtract": np.subtract, "multiply": np.multiply, "divide": np.true_divide, "maximum": np.maximum, "minimum": np.minimum,
           "floor_divide": np.floor_divide, "remainder": np.remainder, "fmod": np.fmod}
 FLOAT_BINARY = {"atan2": np.arctan2, "hypot": np.hypot}
 for name, function in list(BINARY.items()) + list(FLOAT_BINARY.items()):
@@ -228,6 +233,17 @@ for name, function in list(BINARY.items()) + list(FLOAT_BINARY.items()):
     case(SINGLES, f"{name}(3, x)", lambda x: function(np.float64(3), x))
     case(["f64", "i64"] if name in BINARY else ["f64"], f"{name}(e, v)", function, "e v")
     case(SINGLES, f"{name}(w, z)", function, "w z")
+for name in ("add", "multiply", "maximum", "minimum", "bitwise_and", "bitwise_or", "bitwise_xor"):
+    case(["bool"], f"{name}(x, y)", getattr(np, name), "x y")
+case(["bool"], "x * 1 + (y * 0)", lambda x, y: x)
+case(["bool"], "divide(x, y)", np.true_divide, "x y")
+case(INTEGERS, "trunc_divide(x, y)", quotient, "x y")
+case(["i32"], "trunc_divide(c, v)", quotient, "c v")
+case(INTEGERS + ["bool"], "x / 1.5", lambda x: x / 1.5)
+case(INTEGERS + ["bool"], "300 / x", lambda x: 300 / x)
+case(["i32", "f32"], "divide(x, y, dtype=f64)", np.true_divide, "x y", result="f64")
+case(["i64", "bool", "f64"], "divide(x, y, dtype=f32)", np.true_divide, "x y", result="f32")
+case(["bf16"], "divide(x, y, dtype=f16)", np.true_divide, "x y", result="f16")
 case(FLOATS, "power(p, x)", lambda p, x: p ** x, loose=4)
 case(SINGLES, "power(w, z)", lambda w, z: w ** z)
 case(SINGLES, "p ** 2 - x / v + -y", lambda p, x, v, y: p ** 2 - x / v - y)
@@ -235,6 +251,19 @@ for name in ("and", "or", "xor"):
     case(INTEGERS, f"bitwise_{name}(x, y)", getattr(np, f"bitwise_{name}"), "x y")
     case(ALL, f"logical_{name}(x, y)", getattr(np, f"logical_{name}"), "x y")
     case(SINGLES, f"logical_{name}(w, z)", getattr(np, f"logical_{name}"), "w z")
+for name in ("left", "right"):
+    case(INTEGERS, f"{name}_shift(x, y)", getattr(np, f"{name}_shift"), "x y")
+    case(["i8", "u32", "i64"], f"{name}_shift(c, v)", getattr(np, f"{name}_shift"), "c v")
+case(INTEGERS, "x + 1 << 2 >> 1", lambda x: x + 1 << 2 >> 1)
+case(["i32"], "x << 2 < y", lambda x, y: x << 2 < y)
+for exponent in (0, 1, 2, 3, 7, 64):
+    case(INTEGERS, f"x ** {exponent}", lambda x: x ** exponent)
+for name in ("logaddexp", "logaddexp2"):
+    case(FLOATS, f"{name}(x, y)", getattr(np, name), "x y", loose=2)
+    case(SINGLES, f"{name}(c, v)", getattr(np, name), "c v", loose=2)
+    case(SINGLES, f"{name}(x * 1000, 999)", lambda x: getattr(np, name)(x * 1000, 999), loose=2)
+    case(SINGLES, f"{name}(w, z)", getattr(np, name), "w z", loose=2)
+    case(SINGLES, f"{name}(w, w)", lambda w: getattr(np, name)(w, w), loose=2)
 for name in ("equal", "not_equal", "less", "less_equal", "greater", "greater_equal"):
     case(ALL, f"{name}(tied, tied[:, ::-1])", lambda tied: getattr(np, name)(tied, tied[:, ::-1]))
     case(SINGLES, f"{name}(w, z)", getattr(np, name), "w z")
@@ -246,7 +275,20 @@ for name in ("isnan", "isfinite", "isinf"):
 case(ALL, "where(a, x, y)", lambda a, x, y: np.where(a, x, y))
 case(["f32", "i8"], "where(b, c, v)", lambda b, c, v: np.where(b, c, v))
 case(["f64"], "where(isnan(w), 7, w)", lambda w: np.where(np.isnan(w), 7, w))
+case(NUMBERS, "x * where(a, 1, 0)", lambda x, a: x * np.where(a, 1, 0).astype(x.dtype))
+case(["f32"], "sum(where(a, 1, 0), axis=0)", lambda a: np.where(a, 1, 0).sum(0))
+case(["f64"], "max(where(a, 0.5, -2))", lambda a: np.where(a, .5, -2).max())
+case(["f32", "i16"], "where(b, 5, where(a, 3, 2)) - v", lambda b, a, v: np.where(b, 5, np.where(a, 3, 2)).astype(v.dtype) - v)
+case(SINGLES, "minimum(w, inf) + where(isnan(w), -inf, 0)", lambda w: np.minimum(w, np.inf) + np.where(np.isnan(w), -np.inf, 0))
+case(SINGLES, "where(a, x, nan)", lambda a, x: np.where(a, x, np.nan))
+case(NUMBERS, "abs(x)", lambda x: np.abs(x))
+case(SINGLES, "x * sqrt(2) + exp(-1.5) - log(3) * sin(1)", lambda x: x * np.sqrt(2) + np.exp(-1.5) - np.log(3) * np.sin(1))
+case(SINGLES, "x * log_sigmoid(-2) - logaddexp(1, 2) + logaddexp2(3, 3)",
+     lambda x: x * -np.logaddexp(0, 2) - np.logaddexp(1, 2) + np.logaddexp2(3, 3))
+case(["i32"], "x + abs(-3) * trunc(2.5) - (1 << 3)", lambda x: x + np.int32(3 * 2 - 8))
 case(NUMBERS, "clip(x, 0, 1)", lambda x: np.clip(x, 0, 1))
+case(NUMBERS, "clip(x, 3, 1)", lambda x: np.minimum(np.maximum(x, x.dtype.type(3)), x.dtype.type(1)))
+case(SINGLES, "clip(w, 3, 1)", lambda w: np.minimum(np.maximum(w, 3), 1))
 case(SINGLES, "clip(w, -1, 2)", lambda w: np.clip(w, -1, 2))
 case(["f32"], "cast(x, f64)", lambda x: x, result="f64")
 case(["f64"], "cast(cast(x, f32), f64)", lambda x: x.astype(np.float32).astype(np.float64))
@@ -270,9 +312,7 @@ case(["f32"], "eye([3, 2], k=-1, dtype=DTYPE)", lambda: np.eye(3, 2, -1))
 # reductions
 for name in ("sum", "prod", "max", "min", "mean", "var", "std"):
     function = getattr(np, name)
-    floats = name in ("mean", "var", "std")
-    kinds = FLOATS if floats else NUMBERS
-    own = (lambda a, **k: function(a, dtype=a.dtype, **k)) if name in ("sum", "prod") else function
+    kinds, own = NUMBERS if name in ("max", "min") else ALL, function
     case(kinds, f"{name}(x)", lambda x: own(x), loose=4)
     case(kinds, f"{name}(t, axis=1)", lambda t: own(t, axis=1), loose=4)
     case(kinds, f"{name}(t, axis=[0, -1], keepdims=True)", lambda t: own(t, axis=(0, 2), keepdims=True), loose=4)
@@ -282,6 +322,22 @@ for name in ("sum", "prod", "max", "min", "mean", "var", "std"):
         case(["f32"], f"{name}(f)", own, "f")
     case(SINGLES, f"{name}(e, 1)", lambda e: own(e, axis=1))
     case(SINGLES, f"{name}(w)", lambda w: own(w))
+    if name in ("max", "min"):
+        continue
+    case(["i8", "u32", "bool"], f"{name}(s)", lambda s: own(s))
+    for dtype in SINGLES:
+        case(ALL, f"{name}(t, axis=1, dtype={dtype})", lambda t: own(t, axis=1, dtype=np.float64), result=dtype, loose=4)
+    case(INTEGERS + ["bool"], f"{name}(x, dtype=f16)", lambda x: own(x / 1.), result="f16", loose=4)
+for name in ("sum", "prod"):
+    function = getattr(np, name)
+    for dtype in INTEGERS + ["bool"]:
+        case(INTEGERS + ["bool"], f"{name}(t, axis=[0, 2], dtype={dtype})", lambda t: function(t, axis=(0, 2), dtype=NUMPY[dtype]))
+        case(["u8", "i64"], f"{name}(x, keepdims=True, dtype={dtype})", lambda x: function(x, keepdims=True, dtype=NUMPY[dtype]))
+        if dtype != "bool":
+            case(INTEGERS + ["bool"], f"cumsum(t, 1, dtype={dtype})", lambda t: np.cumsum(t, 1, dtype=NUMPY[dtype])) if name == "sum" else None
+for dtype in SINGLES:
+    case(ALL, f"cumsum(t, 0, dtype={dtype})", lambda t: np.cumsum(t, 0, dtype=np.float64), result=dtype, loose=4)
+case(["i64", "u64"], "mean(x * 65536 * 65536 * 65536)", lambda x: (x * x.dtype.type(65536) * x.dtype.type(65536) * x.dtype.type(65536)).mean(), loose=4)
 for name in ("any", "all"):
     function = getattr(np, name)
     case(ALL, f"{name}(x)", function, "x")
@@ -305,11 +361,38 @@ for name in ("argmax", "argmin"):
     case(NUMBERS, f"{name}(tied, 1)", lambda tied: function(tied, 1))
     case(SINGLES, f"{name}(t)", function, "t")
     case(["f32", "i32"], f"{name}(t, axis=0)", lambda t: function(t, 0))
-case(NUMBERS, "cumsum(t, 1)", lambda t: np.cumsum(t, 1, dtype=t.dtype), loose=4)
+    case(["f32", "i32"], f"{name}(t, axis=1, keepdims=True)", lambda t: function(t, 1, keepdims=True))
+    case(["f64"], f"{name}(x, keepdims=True)", lambda x: function(x, keepdims=True))
+    case(["f64"], f"{name}(x, -1, keepdims=True)", lambda x: function(x, -1, keepdims=True))
+case(ALL, "cumsum(t, 1)", lambda t: np.cumsum(t, 1), loose=4)
 case(SINGLES, "cumsum(e, 0)", lambda e: np.cumsum(e, 0))
 case(ALL, "sort(tied)", lambda tied: np.sort(tied, -1))
 case(SINGLES, "sort(w)", lambda w: np.sort(w))
 case(ALL, "argsort(tied)", lambda tied: np.argsort(tied, -1, kind="stable"))
+for axis in (0, 1):
+    case(ALL, f"sort(tied, axis={axis})", lambda tied: np.sort(tied, axis))
+    case(ALL, f"argsort(tied, axis={axis})", lambda tied: np.argsort(tied, axis, kind="stable"))
+    case(ALL, f"sort(tied, {axis}, descending=True)", lambda tied: descending(tied, axis)[0])
+    case(ALL, f"argsort(tied, {axis}, descending=True)", lambda tied: descending(tied, axis)[1])
+case(["f32", "i16"], "sort(t, axis=1)", lambda t: np.sort(t, 1))
+case(SINGLES, "sort(w, descending=1)", lambda w: descending(w, 0)[0])
+case(SINGLES, "argsort(w, descending=1)", lambda w: descending(w, 0)[1])
+case(SINGLES, "sort(e, 0, descending=1)", lambda e: e)
+case(SINGLES, "argsort(f, 0, 1)", lambda f: np.zeros((2, 0), np.int64))
+for axis in (0, 1, 2):
+    case(ALL, f"cumprod(t, {axis})", lambda t: np.cumprod(t, axis), loose=4)
+case(NUMBERS, "cumprod(x, -1)", lambda x: np.cumprod(x, -1), loose=4)
+case(["f16", "f32", "i8", "u32"], "cumprod(x, 1, dtype=f64)", lambda x: np.cumprod(x, 1, dtype=np.float64), result="f64", loose=4)
+case(["f32", "i8", "bool"], "cumprod(x, 1, dtype=i32)", lambda x: np.cumprod(x, 1, dtype=np.float64), result="i32")
+for name, function in {"var": np.var, "std": np.std}.items():
+    case(ALL, f"{name}(x, ddof=1)", lambda x: function(x, ddof=1), loose=4)
+    case(FLOATS, f"{name}(t, axis=1, ddof=2, keepdims=True)", lambda t: function(t, axis=1, ddof=2, keepdims=True), loose=4)
+    case(SINGLES, f"{name}(t, axis=[0, 2], ddof=1)", lambda t: function(t, axis=(0, 2), ddof=1), loose=4)
+    case(SINGLES, f"{name}(x, axis=0, ddof=2)", lambda x: function(x, axis=0, ddof=2))
+    case(SINGLES, f"{name}(e, axis=0, ddof=1)", lambda e: np.full(3, np.nan))
+case(SINGLES, "cumprod(e, 0)", lambda e: np.cumprod(e, 0))
+case(SINGLES, "cumprod(f, 1)", lambda f: np.cumprod(f, 1))
+case(SINGLES, "cumprod(w, 0)", lambda w: np.cumprod(w))
 case(NUMBERS, "top_k(tied, 2)", lambda tied: largest(tied, 2).astype(tied.dtype))
 for name in ("tril", "triu"):
     function = getattr(np, name)
@@ -318,18 +401,24 @@ for name in ("tril", "triu"):
     case(["f64"], f"{name}(r, 1)", lambda r: function(r, 1))
 
 # products
-case(FLOATS, "matmul(m, r)", lambda m, r: m @ r, loose=4)
-case(FLOATS, "matmul(t, k)", lambda t, k: t @ k, loose=4)
+case(NUMBERS, "matmul(m, r)", lambda m, r: m @ r, loose=4)
+case(NUMBERS, "matmul(t, k)", lambda t, k: t @ k, loose=4)
+case(INTEGERS, "matmul(t, k[0])", lambda t, k: t @ k[0])
+case(INTEGERS, "v @ m @ v", lambda v, m: v @ m @ v)
+case(["i32"], "matmul(e, m)", lambda e, m: e @ m)
 case(SINGLES, "v @ m @ v", lambda v, m: v @ m @ v, loose=4)
 case(SINGLES, "matmul(e, m)", lambda e, m: e @ m)
 case(SINGLES, "matmul(f, f.T)", lambda f: f @ f.T)
 case(FLOATS, "dot(s, x)", lambda s, x: s * x)
-case(FLOATS, "dot(x, v)", lambda x, v: x @ v, loose=4)
-case(FLOATS, "inner(x, y)", lambda x, y: np.inner(x, y), loose=4)
+case(NUMBERS, "dot(x, v)", lambda x, v: x @ v, loose=4)
+case(NUMBERS, "inner(x, y)", lambda x, y: np.inner(x, y), loose=4)
 case(NUMBERS, "outer(v, c)", lambda v, c: np.outer(v, c))
 for text, of in {"ij,kj->ik": "x y", "ij,kj": "x y", "bij,bjk->bki": "t k", "ij,ij->": "x y", "i,j->ji": "v v", "ij,ij->ji": "x y",
                  "ii->i": "m", "ii": "m", "ij->j": "x", "ij->ji": "x", "ijk->": "t", "ii,ij->j": "m m", "ijk,l->kl": "t v",
-                 "abc,ab->c": "t x"}.items():
+                 "abc,ab->c": "t x", "...ij,...jk->...ik": "t k", "...i,i": "x v", "...": "t", "i...->...": "t", "...i->...": "t", "...,...": "x c",
+                 "i...,...i->...": "m m", "...ii->...i": "m", "a...,b...->...ba": "x y", "...ij,kj": "t r", "ij,jk,kl->il": "x m r",
+                 "ij,j,ik->": "x v c", "bij,bjk,...->b...": "t k v", "ij,jk,kl,lm->im": "x m m r", "i,i,i->i": "v v v", "ij,...j,ik->...k": "x m y",
+                 "i,j,k->": "v v v", "ij,ij->j": "x c", "...,...,->...": "x c s"}.items():
     case(NUMBERS, f"einsum('{text}', {of.replace(' ', ', ')})", lambda *given: np.einsum(text, *given), of, loose=4)
 case(["f64"], "einsum('ij,jk->ik', e, m)", lambda e, m: np.einsum("ij,jk->ik", e, m))
 case(["f64"], "einsum('ij,kj->ik', f, f)", lambda f: np.einsum("ij,kj->ik", f, f))
@@ -343,6 +432,8 @@ for text, function in {
         "moveaxis(t, 0, -1)": lambda t: np.moveaxis(t, 0, -1), "moveaxis(t, [2, 0], [0, 1])": lambda t: np.moveaxis(t, [2, 0], [0, 1]),
         "slice(t, [0, 1], [2, 3], [1, 2])": lambda t: t[0:2, 1:3:2], "t[1, ::-2, None, -3:]": lambda t: t[1, ::-2, None, -3:],
         "t[..., 1]": lambda t: t[..., 1], "flip(t)": lambda t: np.flip(t), "flip(t, [0, 2])": lambda t: np.flip(t, (0, 2)),
+        "pad(x, 1)": lambda x: np.pad(x, 1), "pad(t, 1, 2)": lambda t: np.pad(t, (1, 2)), "pad(x, [0, 2])": lambda x: np.pad(x, ((0, 0), (2, 2))),
+        "pad(x, after=[1, 0])": lambda x: np.pad(x, ((0, 1), (0, 0))), "pad(v, [3], [0])": lambda v: np.pad(v, (3, 0)),
         "pad(x, [1, 0], [2, 3])": lambda x: np.pad(x, ((1, 2), (0, 3))), "pad(e, [1, 0], [0, 1])": lambda e: np.pad(e, ((1, 0), (0, 1))),
         "concatenate(x, y)": lambda x, y: np.concatenate([x, y]), "concatenate([x, c, y], axis=1)": lambda x, c, y: np.concatenate([x, c, y], 1),
         "concatenate(x, e)": lambda x, e: np.concatenate([x, e]), "stack(x, y, axis=-1)": lambda x, y: np.stack([x, y], -1),
@@ -356,7 +447,8 @@ for text, function in {
         "embedding(m, j)": lambda m, j: m[j], "take_along_axis(m, l, 0)": lambda m, l: np.take_along_axis(m, l, 0), "take_along_axis(x, l, axis=1)": lambda x, l: np.take_along_axis(x, l, 1),
         "take_along_axis(r[:2].T, l.T, -2)": lambda r, l: np.take_along_axis(r[:2].T, l.T, -2)}.items():
     case(ALL if "t[" not in text else ["f32"], text, function)
-case(NUMBERS, "trace(m)", lambda m: np.trace(m, dtype=m.dtype), loose=4)
+case(ALL, "trace(m)", lambda m: np.trace(m), loose=4)
+case(["u8"], "trace(m, dtype=DTYPE)", lambda m: np.trace(m, dtype=m.dtype))
 case(["f32"], "trace(t, 0, 0, 2)", lambda t: np.trace(t, 0, 0, 2), loose=4)
 case(NUMBERS, "scatter_add(r, rows, 3)", lambda r, rows: scattered(r, rows, 3))
 case(NUMBERS, "scatter_add(t, rows, rows=2, axis=1)", lambda t, rows: scattered(t, rows, 2, 1))

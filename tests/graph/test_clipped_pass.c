@@ -1,6 +1,7 @@
 /* Updates with clipped gradients on several devices: one pass sums the gradients, finds their norm
  * and applies the rules. What comes out is what one device computes. */
 #include "base_machine.h"
+#include "base_seed.h"
 #include "graph_fixture.h"
 #include "muster/rule.h"
 
@@ -141,7 +142,7 @@ static void test_clipped_updates_are_those_of_one_device(void **state) {
     for (muster_update_rule rule = MUSTER_SGD; rule <= MUSTER_ADAMAX; rule++)
         for (int32_t kind = 0; kind < 6; kind++) {
             training t = {.rule = rule, .dtype = kind % 2 ? MUSTER_F64 : MUSTER_F32, .split = kind / 2 - 1, .clip = LIMIT};
-            if (gpus && (rule + kind) % 4) continue;
+            if (gpus ? (rule + kind) % 12 != 0 : !test_is_full() && (rule + kind + (int32_t)test_seed()) % 2) continue;
             train(&t, "host:1", one);
             for (int32_t n = 0; n < 2; n++, cases++, at++) {
                 const char *devices = machines[gpus ? at % 2 : at % MACHINES];
@@ -150,7 +151,7 @@ static void test_clipped_updates_are_those_of_one_device(void **state) {
                 compare(&t, devices, one, several);
             }
         }
-    assert_int_equal(cases, gpus ? 24 : 96);
+    assert_in_range(cases, gpus ? 4 : 48, gpus ? 10 : 96);
 }
 
 /* The factor is 1: the bits of the pass without clipping. */

@@ -4,6 +4,7 @@
 #include "muster/expr.h"
 
 #include <stddef.h>
+#include <stdio.h>
 #include <string.h>
 
 static const struct {

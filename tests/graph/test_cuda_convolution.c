@@ -209,7 +209,7 @@ enum { FAILING = sizeof failing / sizeof *failing };
 #ifdef MUSTER_TEST_SANITIZED
 enum { ONE_OF = 11 }; /* slow builds try fewer */
 #else
-enum { ONE_OF = 2 };
+enum { ONE_OF = 5 };
 #endif
 static int32_t told, done_without, undefined;
 
@@ -275,7 +275,8 @@ static void a_step_whose_call_of_cudnn_fails_leaves_the_parameters(void **state)
     /* each call is there twice in a step of two devices, and two of the three codes end it */
     assert_int_equal(undefined, 0);
     assert_int_equal(told + done_without, tried);
-    if (test_is_full() || ONE_OF == 2) assert_int_equal(tried, test_is_full() ? 3 * FAILING * 2 * 3 : 3 * FAILING * 3);
+    if (test_is_full()) assert_int_equal(tried, 3 * FAILING * 2 * 3);
+    assert_true(tried >= 3 * FAILING * 2 * 3 / ONE_OF - FAILING);
     assert_true(told > done_without && done_without > tried / 4);
 }
 

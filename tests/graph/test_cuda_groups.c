@@ -6,6 +6,7 @@
 #include "graph_groups.h"
 #include "op_impl.h"
 #include "program_private.h"
+#include "scheduler_scratch.h"
 #include "sim.h"
 
 #include <math.h>
@@ -91,7 +92,7 @@ enum { LAYOUTS = sizeof layouts / sizeof *layouts };
 
 static muster_tensor scratch(muster_worker *w, muster_dtype dtype, int64_t count) {
     const int64_t bytes = (count ? count : 1) * muster_dtype_size(dtype);
-    muster_tensor memory = muster_worker_scratch(w, MUSTER_U8, 1, &bytes);
+    muster_tensor memory = scratch_tensor(w, MUSTER_U8, 1, &bytes);
     assert_int_not_equal(memory.dtype, MUSTER_DTYPE_NONE);
     memory.dtype = dtype;
     memory.shape[0] = count ? count : 1;
@@ -295,8 +296,7 @@ static int32_t row_count(void) {
     for (int32_t id = 0; id < MST_OPERATORS; id++) {
         const mst_operator *op = mst_operators[id];
         if (!op->elementwise) continue;
-        rows += id == MST_OPERATOR_cast ? (MST_DTYPE_COUNT - 1) * (MST_DTYPE_COUNT - 2)
-                                        : __builtin_popcount(op->dtypes ? op->dtypes : MST_ALL_DTYPES);
+        rows += id == MST_OPERATOR_cast ? (MST_DTYPE_COUNT - 1) * (MST_DTYPE_COUNT - 2) : __builtin_popcount(group_dtypes(op));
     }
     return rows;
 }
@@ -404,12 +404,12 @@ static muster_status run_formula(muster_worker *w, const muster_tensor *in, must
     (void)in, (void)out;
     for (int32_t i = 0; i < f->group->operand_count; i++) {
         const muster_dtype dtype = f->group->operands[i]->type.dtype;
-        tensors[i] = muster_worker_scratch(w, dtype, 1, &count);
+        MUSTER_TRY(muster_worker_scratch(w, dtype, 1, &count, &tensors[i]));
         MUSTER_TRY(muster_worker_write(w, muster_tensor_make(dtype, (void *)(uintptr_t)f->in[i], 1, &count), tensors[i]));
         operands[i] = &tensors[i];
     }
     const muster_dtype dtype = f->group->members[f->group->member_count - 1]->type.dtype;
-    result = muster_worker_scratch(w, dtype, 1, &count);
+    MUSTER_TRY(muster_worker_scratch(w, dtype, 1, &count, &result));
     MUSTER_TRY(mst_fused_launch_make(&memory, f->program, 0, 0, f->group, operands, results, &launch));
     muster_status status = mst_fused_launch_run(w, launch);
     if (status == MUSTER_OK) status = muster_worker_read(w, result, muster_tensor_make(dtype, f->out, 1, &count));

@@ -1,6 +1,7 @@
 /* Graphs with rules that several processes compile, each a thread of this program, where one of
  * them compiles in another way, or cannot: all do as it does, or all refuse in the same round. And
  * calls that one of them gives up when the others have begun. After each the next calls meet. */
+#include "base_pace.h"
 #include "base_seed.h"
 #include "call_private.h"
 #include "communicator_impl.h"
@@ -89,7 +90,7 @@ static muster_status step(muster_function *f) { return step_or_not(f, false); }
 static void open_on(launch_process *p, const char *devices, training *t) {
     muster_runtime_options options = launch_options(devices);
     muster_runtime *runtime;
-    options.fail_after_ns = 5000000000;
+    options.fail_after_ns = test_patience(5000000000);
     launch_ok(p, muster_runtime_open(&options, &runtime));
     prepare(runtime, t);
 }
@@ -237,7 +238,7 @@ static void compile_without_memory(launch_process *p) {
     if (p->error[0]) return;
     muster_graph_options_init(&options);
     options.unfused = poor.unfused;
-    for (int32_t k = 0; k < ALLOCATIONS; k += (int32_t)test_one_in(1, 3, 7)) {
+    for (int32_t k = 0; k < ALLOCATIONS; k += (int32_t)test_one_in(5, 7, 11)) {
         double w[WIDTH];
         launch_check(p, launch_meet(p));
         if (p->process == 0) poor.before = mst_memory_count();
@@ -271,7 +272,7 @@ static void all_fail_where_one_lacks_memory(void **state) {
         poor.unfused = c % 2;
         expect();
         launch_run(&(wire_launch_options){.processes = PROCESSES, .processes_per_host = 1}, compile_without_memory, NULL);
-        assert_in_range(poor.failed, 60 / test_one_in(1, 3, 7), ALLOCATIONS);
+        assert_in_range(poor.failed, 60 / test_one_in(5, 7, 11), ALLOCATIONS);
     }
     assert_int_equal(cell.compared, 2 * RULES * PROCESSES);
 }

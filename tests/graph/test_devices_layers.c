@@ -1,6 +1,8 @@
 /* neon's cases of layers on several devices: the parameters after ten steps of training are those
  * of one device, with sizes that the number of devices divides and with those that it does not,
  * with layers whose parameters are split over the devices and without. */
+#include "base_machine.h"
+#include "base_pairs.h"
 #include "base_seed.h"
 #include "graph_invariance.h"
 
@@ -37,18 +39,23 @@ enum { CASES = sizeof cases / sizeof *cases };
 
 static void layers_train_as_on_one_device(void **state) {
     static const char *const machines[ALL_COUNTS] = {"host:2", "host:4", "host:8", "host:3", "host:5", "host:6", "host:7"};
-    const int32_t counts = test_is_full() ? ALL_COUNTS : COUNTS;
-    int32_t compared = 0;
+    static const int32_t extents[] = {CASES, 2, COUNTS};
+    const int32_t counts = test_is_full() ? ALL_COUNTS : COUNTS, steps = on_gpus() && !test_is_full() ? 3 : STEPS;
+    int32_t compared = 0, drawn;
     (void)state;
+    pairs_case *sample = pairs_draw(extents, 3, test_seed(), NULL, &drawn);
     for (int32_t c = 0; c < CASES; c++)
         for (int32_t wide = 0; wide < 2; wide++) {
             int64_t rows[STEPS];
             for (int32_t i = 0; i < STEPS; i++) rows[i] = cases[c].rows;
-            const invariance_way way = {.dtype = wide ? MUSTER_F64 : MUSTER_F32, .rows = rows, .calls = STEPS};
+            const invariance_way way = {.dtype = wide ? MUSTER_F64 : MUSTER_F32, .rows = rows, .calls = steps};
             invariance_values expected, values;
             invariance_run(devices_open("host:1"), &cases[c].its, &way, &expected);
             if (*expected.message) fail_msg("%s: %s", cases[c].its.name, expected.message);
-            for (int32_t m = 0; m < counts; m++, compared++) {
+            for (int32_t m = 0; m < counts; m++) {
+                if (!test_is_full() && !pairs_has(sample, drawn, 3, (const int32_t[]){c, wide, m})) continue;
+                if (!test_is_full() && on_gpus() && m == 1) continue; /* 2 and 8 */
+                compared++;
                 invariance_run(devices_open(machines[m]), &cases[c].its, &way, &values);
                 const double distance = invariance_distance(&expected, &values);
                 if (!(distance <= (wide ? 1e-11 : 1e-5)))
@@ -57,7 +64,8 @@ static void layers_train_as_on_one_device(void **state) {
             }
             invariance_free(&expected);
         }
-    assert_int_equal(compared, CASES * 2 * counts);
+    free(sample);
+    assert_in_range(compared, test_is_full() ? CASES * 2 * counts : 2 * CASES, CASES * 2 * counts);
 }
 
 int main(void) {

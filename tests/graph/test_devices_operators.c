@@ -1,9 +1,11 @@
 /* Every operator in compiled graphs, with its gradient: on several devices the values of one. The
- * table of test_distribution gives an expression of each; it is compiled once for each arrangement
- * of its operands: rows that calls scatter, parameters, whole and split along each of their axes;
- * and with micro-batches. */
+ * tables of test_distribution give expressions of each, and of operations along an axis with rows
+ * at every place. One of the first table is compiled once for each arrangement of its operands:
+ * rows that calls scatter, parameters, whole and split along each of their axes; and with
+ * micro-batches. One of the second is compiled in one arrangement, by turns. */
 #include "base_machine.h"
 #include "base_seed.h"
+#include "graph_axis_rows.h"
 #include "graph_invariance.h"
 #include "graph_operator_rows.h"
 #include "graph_private.h"
@@ -24,7 +26,7 @@ static bool covered[MST_OPERATORS];
 
 /* ---- operands ---- */
 
-static bool is_float(const char *shape) { return !strchr("ibnm", *shape); }
+static bool is_float(const char *shape) { return !strchr("ibnmpq", *shape); }
 static const char *axes_of(const char *shape) { return is_float(shape) ? shape : shape + 1; }
 static bool has_rows(const char *shape) { return strchr(shape, 'R') && !arrangement_now.fixed; }
 static bool is_parameter(const char *shape) {
@@ -34,7 +36,8 @@ static bool is_parameter(const char *shape) {
 /* With rows they are the first axis, from which `operand_moved` moves them. */
 static invariance_port port_of(const char *shape, const char *name) {
     const char *axes = axes_of(shape), *first = has_rows(shape) ? strchr(axes, 'R') : NULL;
-    invariance_port port = {.name = name, .kind = is_float(shape) ? NUMBERS : LABELS, .broadcast = !first};
+    const bool numbers = is_float(shape) || *shape == 'p' || *shape == 'q';
+    invariance_port port = {.name = name, .kind = numbers ? NUMBERS : LABELS, .broadcast = !first};
     if (*shape == 'i' && *axes == '-') port.kind = COUNTER;
     if (first) port.shape[port.ndim++] = MUSTER_ROWS;
     for (const char *at = axes; *at && *at != '-'; at++)
@@ -47,6 +50,7 @@ static muster_expr *operand_of_labels(muster_graph *graph, const char *shape, mu
     const char *operation = row_now->operation;
     const bool table = strcmp(operation, "take") == 0 || strcmp(operation, "embedding") == 0;
     const int32_t stride = table ? 4 : strcmp(operation, "scatter_add") == 0 ? 2 : 1;
+    if (*shape == 'p' || *shape == 'q') return x; /* when it has been moved */
     if (*shape == 'm') return muster_expr_parse(graph, "cast(x, f64)", "x", x);
     if (*shape == 'b') return muster_expr_parse(graph, "equal(x, 1)", "x", x);
     if (*shape == 'n' || x->type.dtype == MUSTER_I64) return x;
@@ -119,6 +123,8 @@ static void build(muster_graph *graph, muster_expr *const *x, int32_t count, con
             assert_ok(muster_graph_split(leaf, arrangement_now.split % leaf->type.ndim));
         if (is_float(shape)) floats[wanted++] = leaf;
         operands[operand] = operand_moved(graph, shape, is_float(shape) ? leaf : operand_of_labels(graph, shape, leaf));
+        if (*shape == 'p' || *shape == 'q')
+            operands[operand] = operator_places(operands[operand], *shape == 'p' ? operands[0] : NULL, row_now->axis);
     }
     attributes_of(&with);
     muster_expr *y = apply(graph, row_now->operation, operands, operand, with.items);
@@ -163,39 +169,7 @@ typedef struct machine {
 } machine;
 static const machine machines[] = {{"host:2", 0, 0},      {"host:3", 0, 0},      {"discrete:3", 0, 0}, {"host:8", 0, 0},
                                    {"host:2", SHARDS, 0}, {"host:8", SHARDS, 0}, {"host:1", 0, 3},     {"host:2", 0, 2}};
-enum { MACHINES = 8, WAYS = 6, ARRANGEMENTS = 793, MOST_ARRANGEMENTS = 12 };
-
-#if defined(MUSTER_TEST_SANITIZED)
-enum { SAMPLED = 1 };
-#else
-enum { SAMPLED = 0 };
-#endif
-
-static void machine_compare(const machine *on, const invariance_case *its, const invariance_way *way) {
-    invariance_values expected, values;
-    const int32_t shards = arrangement_now.split < 0 ? on->shards : 0; /* with shards nothing may be split */
-    const double limit = shards ? 0 : 1e-11;
-    invariance_run(devices_open_shards("host:1", shards), its, way, &expected);
-    invariance_way made = *way;
-    made.micro_batches = on->micro_batches;
-    invariance_run(devices_open_shards(on->devices, shards), its, &made, &values);
-    const double distance = invariance_distance(&expected, &values);
-    if (!(distance <= limit))
-        fail_msg("%s(%s, %s) on %s, %d shards, %d micro-batches, %s, split along %d, for %d rows: differs by %g from one device (\"%s\", "
-                 "\"%s\")",
-                 its->name, row_now->shapes[0], row_now->shapes[1], on->devices, (int)shards, (int)on->micro_batches,
-                 arrangement_now.fixed ? "without rows" : "with rows", (int)arrangement_now.split, (int)way->expected_rows, distance,
-                 expected.message, values.message);
-    invariance_free(&expected);
-    invariance_free(&values);
-}
-
-/* Which of the machines and of the ways of compiling, in this turn. */
-static bool is_tried(int32_t m, int32_t way, int32_t turn) {
-    if (test_is_full()) return true;
-    if (way != turn / 2 % WAYS) return false;
-    return SAMPLED || on_gpus() ? m == turn % MACHINES : m % 2 == turn % 2;
-}
+enum { MACHINES = 8, WAYS = 6, ARRANGEMENTS = 867, MOST_ARRANGEMENTS = 12, AXIS_ROWS = 612 };
 
 static invariance_way way_of(int32_t way) {
     static const int64_t rows[] = {7, 0, 1, 64}, expected_rows[] = {0, 1, 1000000};
@@ -206,17 +180,61 @@ static invariance_way way_of(int32_t way) {
                             .expected_rows = expected_rows[way % 3]};
 }
 
+/* What one device computes, for all machines that are compared with it. */
+typedef struct expectation {
+    invariance_values values;
+    bool known;
+    int32_t way, shards;
+} expectation;
+
+static void expect_of_one_device(const invariance_case *its, const invariance_way *made, int32_t way, int32_t shards,
+                                 expectation *expected) {
+    if (expected->known && expected->way == way && expected->shards == shards) return;
+    if (expected->known) invariance_free(&expected->values);
+    invariance_run(devices_open_shards("host:1", shards), its, made, &expected->values);
+    expected->known = true;
+    expected->way = way;
+    expected->shards = shards;
+}
+
+static void machine_compare(const machine *on, const invariance_case *its, int32_t way, expectation *expected) {
+    invariance_values values;
+    invariance_way made = way_of(way);
+    const int32_t shards = arrangement_now.split < 0 ? on->shards : 0; /* with shards nothing may be split */
+    const double limit = shards ? 0 : 1e-11;
+    expect_of_one_device(its, &made, way, shards, expected);
+    made.micro_batches = on->micro_batches;
+    invariance_run(devices_open_shards(on->devices, shards), its, &made, &values);
+    const double distance = invariance_distance(&expected->values, &values);
+    if (!(distance <= limit))
+        fail_msg("%s(%s, %s), %s %d, on %s, %d shards, %d micro-batches, %s, split along %d, for %d rows: differs by %g from one device "
+                 "(\"%s\", \"%s\")",
+                 its->name, row_now->shapes[0], row_now->shapes[1], row_now->attributes[0].name ? row_now->attributes[0].name : "axis",
+                 (int)row_now->axis, on->devices, (int)shards, (int)on->micro_batches, arrangement_now.fixed ? "without rows" : "with rows",
+                 (int)arrangement_now.split, (int)made.expected_rows, distance, expected->values.message, values.message);
+    invariance_free(&values);
+}
+
+/* Which of the machines and of the ways of compiling, in this turn. */
+static bool is_tried(int32_t m, int32_t way, int32_t turn) {
+    if (test_is_full()) return true;
+    if (way != turn / 2 % WAYS) return false;
+    return m == turn % MACHINES;
+}
+
 /* Returns the number of comparisons. */
-static int32_t arrangement_compare(int32_t turn) {
+static int32_t arrangement_compare(bool (*tried)(int32_t m, int32_t way, int32_t turn), int32_t turn) {
     const invariance_case its = case_of();
+    expectation expected = {.known = false};
     int32_t compared = 0;
-    for (int32_t m = 0; m < MACHINES; m++)
-        for (int32_t way = 0; way < WAYS; way++) {
-            if (!is_tried(m, way, turn)) continue;
-            const invariance_way made = way_of(way);
-            machine_compare(&machines[m], &its, &made);
-            compared++;
-        }
+    for (int32_t way = 0; way < WAYS; way++)
+        for (int32_t sharded = 0; sharded < 2; sharded++)
+            for (int32_t m = 0; m < MACHINES; m++) {
+                if ((machines[m].shards > 0) != sharded || !tried(m, way, turn)) continue;
+                machine_compare(&machines[m], &its, way, &expected);
+                compared++;
+            }
+    if (expected.known) invariance_free(&expected.values);
     return compared;
 }
 
@@ -233,12 +251,38 @@ static void every_operator_computes_what_one_device_does(void **state) {
             if (on_gpus() && !test_is_full() && turn % STRIDE_OF_GPUS) continue;
             if (a > 0 && !test_keeps(turn, one_in)) continue;
             arrangement_now = arrangements[a];
-            compared += arrangement_compare(one_in > 1 ? tried : turn);
+            compared += arrangement_compare(is_tried, one_in > 1 ? tried : turn);
             tried++;
         }
     }
     assert_in_range(tried, on_gpus() && !test_is_full() ? ARRANGEMENTS / STRIDE_OF_GPUS : ARRANGEMENTS / one_in, ARRANGEMENTS);
-    assert_int_equal(compared, tried * (test_is_full() ? MACHINES * WAYS : SAMPLED || on_gpus() ? 1 : MACHINES / 2));
+    assert_int_equal(compared, tried * (test_is_full() ? MACHINES * WAYS : 1));
+}
+
+/* Of operations along an axis one arrangement on one machine in one way, by turns; with all cases
+ * every arrangement on every machine. */
+static bool is_tried_along(int32_t m, int32_t way, int32_t turn) {
+    return (test_is_full() || m == turn % MACHINES) && way == (turn / MACHINES + turn + m) % WAYS;
+}
+
+static void every_axis_computes_what_one_device_does(void **state) {
+    const int64_t one_in = on_gpus() ? test_one_in(1, STRIDE_OF_GPUS, STRIDE_OF_GPUS) : test_one_in(1, 1, 2);
+    int32_t compared = 0, arranged = 0, rows = 0;
+    (void)state;
+    for (; (row_now = operator_axis_row(rows)); rows++) {
+        arrangement arrangements[MOST_ARRANGEMENTS];
+        const int32_t count = arrangements_of(row_now, arrangements), turn = rows + (int32_t)(test_seed() % MACHINES);
+        if (!test_keeps(rows, one_in)) continue;
+        for (int32_t a = 0; a < count; a++) {
+            if (!test_is_full() && a != (turn / MACHINES + turn / 3) % count) continue;
+            arrangement_now = arrangements[a];
+            compared += arrangement_compare(is_tried_along, turn);
+            arranged++;
+        }
+    }
+    assert_int_equal(rows, AXIS_ROWS);
+    if (!test_is_full()) assert_int_equal(arranged, test_kept(AXIS_ROWS, one_in));
+    assert_int_equal(compared, arranged * (test_is_full() ? MACHINES : 1));
 }
 
 /* Products and sums of values that are cut along an inner axis, however they are compiled: a shard
@@ -254,12 +298,13 @@ static void shards_of_inner_axes_have_the_bits_of_one_device(void **state) {
         if (strcmp(row_now->operation, "matmul") != 0 && strcmp(row_now->operation, "add") != 0) continue;
         const invariance_case its = case_of();
         for (int32_t way = 0; way < WAYS; way++) {
-            const invariance_way made = way_of(way);
-            machine_compare(&alone, &its, &made);
+            expectation expected = {.known = false};
+            machine_compare(&alone, &its, way, &expected);
+            invariance_free(&expected.values);
             compared++;
         }
     }
-    assert_int_equal(compared, 7 * WAYS);
+    assert_int_equal(compared, 8 * WAYS);
 }
 
 /* The operators that no graph has before it is compiled, or that belong to one with
@@ -287,6 +332,7 @@ static void no_operator_is_left_out(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_operator_computes_what_one_device_does),
+        cmocka_unit_test(every_axis_computes_what_one_device_does),
         cmocka_unit_test(shards_of_inner_axes_have_the_bits_of_one_device),
         cmocka_unit_test(no_operator_is_left_out),
     };

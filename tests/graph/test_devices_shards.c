@@ -2,7 +2,9 @@
  * and states are the same for every number of devices that divides the number of shards. */
 #include "base_machine.h"
 #include "base_seed.h"
+#include "base_skip.h"
 #include "graph_shards.h"
+#include "runtime_impl.h"
 
 #include <stdio.h>
 
@@ -41,7 +43,50 @@ static void test_bits_do_not_depend_on_the_number_of_devices(void **state) {
     assert_int_equal(cases, test_is_full() ? (gpus ? 96 : 144) : gpus ? 12 : 48);
 }
 
+/* The scratch memory of a call that sums over the rows what a running sum makes of the transpose of
+ * (MANY_ROWS, columns), in SHARDS shards. */
+enum { MANY_ROWS = 4096, SHARDS = 4, SHARD_BYTES = MANY_ROWS / SHARDS * 4 };
+
+static int64_t scratch_of_sums(int32_t columns) {
+    static float x[MANY_ROWS * 2];
+    float sums[2];
+    muster_runtime_options options;
+    muster_runtime *runtime;
+    muster_graph *g;
+    muster_function *f;
+    muster_runtime_options_init(&options);
+    options.devices = "host:1";
+    options.logical_shards = SHARDS;
+    for (int32_t i = 0; i < MANY_ROWS * columns; i++) x[i] = (float)(1 + i % columns);
+    assert_ok(muster_runtime_open(&options, &runtime));
+    assert_ok(muster_graph_create(runtime, "sums", &g));
+    muster_expr *rows = muster_graph_input(g, "x", MUSTER_F32, MUSTER_SHAPE(MUSTER_ROWS, columns), MUSTER_SCATTER);
+    assert_ok(muster_graph_output(g, "sums", muster_expr_parse(g, "sum(cumsum(transpose(x), axis=0), axis=1)", "x", rows), MUSTER_AUTO));
+    assert_ok(muster_graph_compile(g, NULL, &f));
+    muster_worker *worker = mst_pool_worker(runtime->pool, 0);
+    const int64_t before = mst_worker_scratch_watch(worker);
+    const muster_tensor in = muster_f32(x, MANY_ROWS, columns), out = muster_f32(sums, columns);
+    assert_ok(muster_function_call(f, &in, 1, &out, 1, NULL));
+    const int64_t bytes = worker->scratch_peak - before;
+    for (int32_t c = 0; c < columns; c++) assert_float_equal(sums[c], MANY_ROWS * (c ? 3 : 1), 0);
+    assert_ok(muster_graph_destroy(g));
+    assert_ok(muster_runtime_close(runtime));
+    return bytes;
+}
+
+/* Shards are copied where their strides depend on the other shards of the worker: not for an axis
+ * of size 1, however far it reaches. */
+static void test_shards_are_copied_only_where_layouts_differ(void **state) {
+    (void)state;
+    if (on_gpus()) SKIP("host devices run it");
+    const int64_t one = scratch_of_sums(1), two = scratch_of_sums(2);
+    print_message("scratch: %lld bytes for a column, %lld for two\n", (long long)one, (long long)two);
+    assert_true(two - one >= 2 * SHARD_BYTES);
+    assert_true(one < SHARD_BYTES + MANY_ROWS * 4);
+}
+
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_bits_do_not_depend_on_the_number_of_devices)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_bits_do_not_depend_on_the_number_of_devices),
+                                       cmocka_unit_test(test_shards_are_copied_only_where_layouts_differ)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -4,7 +4,9 @@
 #include "graph_private.h"
 
 #include <ctype.h>
+#include <fcntl.h>
 #include <stdlib.h>
+#include <unistd.h>
 
 #define GRAPH_TEXT                                                    \
     "graph \"the \"example\"\": 10 expressions\n"                     \
@@ -267,6 +269,30 @@ static void odd_graphs_and_files(void **state) {
     assert_ok(muster_graph_destroy(graph));
 }
 
+/* A program's log is kept, also in a file to which its standard output is redirected. */
+static void what_the_program_has_written_to_its_output_stays(void **state) {
+    static const char *const paths[] = {"/dev/stdout", "/dev/stderr"};
+    muster_graph *graph;
+    assert_ok(muster_graph_create(*state, "odd", &graph));
+    (void)muster_graph_input(graph, "x", MUSTER_U8, MUSTER_SHAPE(2), MUSTER_BROADCAST);
+    for (int i = 0; i < 2; i++) {
+        FILE *stream = i == 0 ? stdout : stderr;
+        fflush(stream);
+        const int before = dup(fileno(stream)), file = open("dump_output.txt", O_RDWR | O_CREAT | O_TRUNC, 0600);
+        assert_true(before >= 0 && file >= 0 && dup2(file, fileno(stream)) >= 0);
+        fputs("first\n", stream);
+        const muster_status status = muster_graph_dump(graph, paths[i], MUSTER_DUMP_TEXT);
+        fputs("last\n", stream);
+        fflush(stream);
+        assert_true(dup2(before, fileno(stream)) >= 0);
+        close(before);
+        close(file);
+        assert_ok(status);
+        expect_text("dump_output.txt", "first\ngraph \"odd\": 1 expressions\n%1 = input \"x\"  (2,) u8\nlast\n");
+    }
+    assert_ok(muster_graph_destroy(graph));
+}
+
 /* ---- traces ---- */
 
 static void steps_are_in_traces(void **state) {
@@ -297,8 +323,11 @@ static void steps_are_in_traces(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(the_text_says_everything), cmocka_unit_test(times_are_there_if_asked_for),
-        cmocka_unit_test(the_drawing_is_complete),  cmocka_unit_test(odd_graphs_and_files),
+        cmocka_unit_test(the_text_says_everything),
+        cmocka_unit_test(times_are_there_if_asked_for),
+        cmocka_unit_test(the_drawing_is_complete),
+        cmocka_unit_test(odd_graphs_and_files),
+        cmocka_unit_test(what_the_program_has_written_to_its_output_stays),
         cmocka_unit_test(steps_are_in_traces),
     };
     return cmocka_run_group_tests(tests, graph_open, graph_close);

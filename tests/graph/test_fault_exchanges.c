@@ -45,7 +45,7 @@ static void step_build(step *s, muster_graph *g) {
     assert_ok(muster_graph_update(g, s->variables[2], muster_expr_parse(g, "c + 1", "c", calls), MUSTER_AUTO));
     assert_ok(muster_graph_output(g, "loss", loss, MUSTER_AUTO));
     /* large enough to be combined by all workers, behind the pass */
-    assert_ok(muster_graph_output(g, "sums", muster_expr_parse(g, "sum(x[:, 0:1] * large, 0)"), MUSTER_AUTO));
+    assert_ok(muster_graph_output(g, "sums", muster_expr_parse(g, "x[:, 0:1].T @ (x[:, 1:2] * large)"), MUSTER_AUTO));
     assert_ok(muster_graph_compile(g, NULL, &s->function));
 }
 
@@ -59,7 +59,7 @@ static muster_status step_call_within(void *context, int64_t deadline_ns) {
     options.fail_after_ns = deadline_ns;
     for (int32_t i = 0; i < ROWS * COLUMNS; i++) x[i / COLUMNS][i % COLUMNS] = (float)((i * 7) % 11 - 5) / 8;
     const muster_tensor in[] = {muster_f32(x, ROWS, COLUMNS), muster_f32(large, LARGE)},
-                        out[] = {muster_f64(&loss), muster_f32(sums, LARGE)};
+                        out[] = {muster_f64(&loss), muster_f32(sums, 1, LARGE)};
     return muster_function_call(s->function, in, 2, out, 2, &options);
 }
 
@@ -241,8 +241,8 @@ static int32_t try_faults(const char *devices, bool clipped, bool slow, int32_t 
 static void every_exchange_fails_in_every_way(void **state) {
     (void)state;
     const int32_t sample = test_is_full() ? 1 : on_gpus() ? 11 : (int32_t)test_one_in(1, 1, 3);
-    assert_true(try_faults("host:2", false, false, sample) >= 40 / sample);
-    assert_true(try_faults("host:3", false, false, sample) >= 60 / sample);
+    assert_true(try_faults("host:2", false, false, sample) >= 38 / sample);
+    assert_true(try_faults("host:3", false, false, sample) >= 57 / sample);
 }
 
 static void every_exchange_is_kept_waiting(void **state) {

@@ -41,7 +41,8 @@ static muster_status stumble(muster_worker *worker, const muster_operator_node *
         if (stumbles.kind == THROWS_NO_MESSAGE) return MUSTER_USER;
         if (stumbles.kind == STAYS_AWAY) MUSTER_TRY(stay_away(worker));
         if (stumbles.kind == NO_MEMORY) {
-            const muster_tensor huge = muster_worker_scratch(worker, MUSTER_F64, 1, (const int64_t[]){INT64_MAX / 16});
+            muster_tensor huge;
+            MUSTER_TRY(muster_worker_scratch(worker, MUSTER_F64, 1, (const int64_t[]){INT64_MAX / 16}, &huge));
             return muster_fill(worker, 0, huge);
         }
     }

@@ -29,7 +29,7 @@ static const fixture cases[] = {
 #include "fixtures.def"
 };
 enum { ARRAYS = sizeof arrays / sizeof *arrays, CASES = sizeof cases / sizeof *cases };
-enum { BATCH = 64, ELEMENTS = 128, LAYOUTS = 4 };
+enum { BATCH = 64, ELEMENTS = 256, LAYOUTS = 4 };
 #ifdef MUSTER_TEST_SANITIZED
 enum { GPU_STRIDE = 5 }; /* of the cases, on simulated GPUs */
 #else

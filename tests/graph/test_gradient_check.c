@@ -3,6 +3,7 @@
  * checked is refused. The wrong gradients are those of operators made here. */
 #include "graph_fixture.h"
 #include "graph_private.h"
+#include "muster/operator.h"
 
 #include <math.h>
 
@@ -216,8 +217,10 @@ static void what_cannot_be_checked_is_refused(void **state) {
     assert_refused(
         muster_gradient_check(APPLY(graph, "sum", APPLY(graph, "stop_gradient", x)), &x, 1, NULL, NULL), MUSTER_UNSUPPORTED,
         "test.c:1: muster_gradient_check: loss: expected operations that differences can check, received muster_expr_stop_gradient");
-    assert_refused(muster_gradient_check(APPLY(graph, "prod", x), &x, 1, NULL, NULL), MUSTER_UNSUPPORTED,
-                   "expected operations with a gradient, received muster_expr_prod");
+    muster_expr *losses = muster_expr_parse(graph, "softmax_cross_entropy(expand_dims(x, 0), expand_dims(argmax(x), 0))", "x", x), *first;
+    assert_ok(muster_gradient(APPLY(graph, "sum", losses), &x, 1, &first));
+    assert_refused(muster_gradient_check(APPLY(graph, "sum", first), &x, 1, NULL, NULL), MUSTER_UNSUPPORTED,
+                   "expected operations with a gradient, received muster_expr_softmax_cross_entropy");
     assert_int_equal(muster_graph_status(graph), MUSTER_OK); /* all of it in graphs of their own */
 
     /* an operation that each call draws anew */

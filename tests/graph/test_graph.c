@@ -169,7 +169,10 @@ static void a_frozen_graph_takes_no_more(void **state) {
     muster_expr *a = muster_graph_input(graph, "a", MUSTER_F32, MUSTER_SHAPE(4), MUSTER_BROADCAST), *b;
     assert_ok(muster_graph_output(graph, "r", APPLY(graph, "exp", a), MUSTER_AUTO));
     muster_function *function = compile(graph, MUSTER_ONE_DEVICE, 0), *second;
+    assert_ok(muster_graph_status(graph));
     assert_refused(muster_expr_apply(graph, "log", &a, 1, NULL, NULL, &b), MUSTER_BAD_STATE, "graph \"frozen\" has been compiled");
+    assert_int_equal(muster_expr_ndim(b), -1);
+    assert_refused(muster_graph_status(graph), MUSTER_BAD_STATE, "muster_expr_apply: graph \"frozen\" has been compiled"); /* is kept */
     assert_refused(muster_graph_compile(graph, NULL, &second), MUSTER_BAD_STATE, "has been compiled");
     assert_refused(muster_graph_output(graph, "s", a, MUSTER_AUTO), MUSTER_BAD_STATE, "has been compiled");
     assert_ok(muster_graph_destroy(graph));

@@ -101,7 +101,8 @@ typedef struct chain {
 static muster_status chain_body(muster_worker *worker, const muster_tensor *in, muster_tensor *out, void *user) {
     const chain *c = user;
     const int64_t rows = muster_tensor_rows(in[0]);
-    muster_tensor squares = muster_worker_scratch(worker, MUSTER_F32, 2, (int64_t[]){c->batch, 3});
+    muster_tensor squares;
+    MUSTER_TRY(muster_worker_scratch(worker, MUSTER_F32, 2, (int64_t[]){c->batch, 3}, &squares));
     for (int64_t begin = 0; begin < rows; begin += c->batch) {
         const int64_t end = begin + c->batch < rows ? begin + c->batch : rows;
         muster_tensor some = muster_tensor_slice(squares, 0, end - begin);
@@ -147,7 +148,8 @@ static void a_loop_runs_several_functions_on_batches(void **state) {
 
 static muster_status drawing_body(muster_worker *worker, const muster_tensor *in, muster_tensor *out, void *user) {
     const int64_t half = muster_tensor_rows(in[0]) / 2;
-    muster_tensor step = muster_worker_scratch(worker, MUSTER_I64, 0, NULL);
+    muster_tensor step;
+    MUSTER_TRY(muster_worker_scratch(worker, MUSTER_I64, 0, NULL, &step));
     for (int32_t round = 0; round < 3; round++) {
         MUSTER_TRY(muster_fill(worker, round == 1 ? 1 : 0, step));
         muster_tensor some = muster_tensor_slice(out[round], 0, half);

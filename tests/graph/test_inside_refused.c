@@ -76,7 +76,9 @@ typedef struct refusals {
 
 static muster_status wrong_inputs(muster_worker *worker, const muster_tensor *in, refusals *r) {
     const muster_tensor rows = in[0], step = in[1], none = muster_tensor_none();
-    muster_tensor out[] = {none, none, none, none};
+    muster_tensor integers, scalar, out[] = {none, none, none, none};
+    MUSTER_TRY(muster_worker_scratch(worker, MUSTER_I64, 2, rows.shape, &integers));
+    MUSTER_TRY(muster_worker_scratch(worker, MUSTER_F32, 0, NULL, &scalar));
     REFUSED(MUSTER_INVALID_ARGUMENT, "muster_worker_run: function: expected a function, received NULL", NULL, in, 2, out, 4);
     REFUSED(MUSTER_UNSUPPORTED, "function: expected one of muster_graph_compile, received 'plain', which is another", r->plain, in, 2, out,
             4);
@@ -87,10 +89,9 @@ static muster_status wrong_inputs(muster_worker *worker, const muster_tensor *in
     REFUSED(MUSTER_INVALID_ARGUMENT, "output_count: expected the 4 of function 'layer', received 5", r->layer, in, 2, out, 5);
     REFUSED(MUSTER_INVALID_ARGUMENT, "outputs: expected the 4 of function 'layer', received NULL", r->layer, in, 2, NULL, 4);
     REFUSED(MUSTER_INVALID_ARGUMENT, "input 'x' of function 'layer'", r->layer, WITH_INPUT(none), 2, out, 4);
-    REFUSED(MUSTER_DTYPE_MISMATCH, "input 'x' of function 'layer': expected f32, received i64", r->layer,
-            WITH_INPUT(muster_worker_scratch(worker, MUSTER_I64, 2, rows.shape)), 2, out, 4);
-    REFUSED(MUSTER_SHAPE_MISMATCH, "input 'x' of function 'layer': expected 2 dimensions, received 0", r->layer,
-            WITH_INPUT(muster_worker_scratch(worker, MUSTER_F32, 0, NULL)), 2, out, 4);
+    REFUSED(MUSTER_DTYPE_MISMATCH, "input 'x' of function 'layer': expected f32, received i64", r->layer, WITH_INPUT(integers), 2, out, 4);
+    REFUSED(MUSTER_SHAPE_MISMATCH, "input 'x' of function 'layer': expected 2 dimensions, received 0", r->layer, WITH_INPUT(scalar), 2, out,
+            4);
     REFUSED(MUSTER_SHAPE_MISMATCH, "muster_worker_run: function 'layer': input \"x\": expected", r->layer,
             WITH_INPUT(muster_tensor_slice_axis(rows, 1, 0, K - 1)), 2, out, 4);
     muster_tensor elsewhere = rows;
@@ -101,9 +102,13 @@ static muster_status wrong_inputs(muster_worker *worker, const muster_tensor *in
 
 static muster_status wrong_outputs(muster_worker *worker, const muster_tensor *in, refusals *r) {
     const int64_t rows = muster_tensor_rows(in[0]);
-    const muster_tensor none = muster_tensor_none(), y = muster_worker_scratch(worker, MUSTER_F32, 2, (int64_t[]){rows, M});
-    const muster_tensor weights = muster_worker_variable(worker, r->weights);
-    const muster_tensor wide = muster_worker_scratch(worker, MUSTER_F64, 2, (int64_t[]){rows, M});
+    const muster_tensor none = muster_tensor_none();
+    muster_tensor y;
+    MUSTER_TRY(muster_worker_scratch(worker, MUSTER_F32, 2, (int64_t[]){rows, M}, &y));
+    muster_tensor weights;
+    MUSTER_TRY(muster_worker_variable(worker, r->weights, &weights));
+    muster_tensor wide;
+    MUSTER_TRY(muster_worker_scratch(worker, MUSTER_F64, 2, (int64_t[]){rows, M}, &wide));
     muster_tensor out[] = {wide, none, none, none};
     REFUSED(MUSTER_DTYPE_MISMATCH, "output 'y' of function 'layer': expected f32, received f64", r->layer, in, 2, out, 4);
     out[0] = muster_tensor_slice(y, 0, rows - 1);
@@ -117,7 +122,7 @@ static muster_status wrong_outputs(muster_worker *worker, const muster_tensor *i
     out[3] = none;
     out[2] = weights;
     REFUSED(MUSTER_INVALID_ARGUMENT, "output 'gradient' of function 'layer' overlaps variable 'w' in memory", r->layer, in, 2, out, 4);
-    out[2] = muster_worker_scratch(worker, MUSTER_F32, 2, (int64_t[]){K, M});
+    MUSTER_TRY(muster_worker_scratch(worker, MUSTER_F32, 2, (int64_t[]){K, M}, &out[2]));
     out[1] = muster_tensor_slice(out[2], 0, 1);
     out[1].ndim = 0;
     REFUSED(MUSTER_INVALID_ARGUMENT, "output 'gradient' of function 'layer' overlaps output 'loss' in memory", r->layer, in, 2, out, 4);

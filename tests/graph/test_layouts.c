@@ -1,5 +1,5 @@
 /* Functions that are called again with outputs and variables of other shapes and strides: what a
- * worker keeps of earlier calls must not be used for them. */
+ * worker keeps of earlier calls must not be used for them. And outputs that are reshaped. */
 #include "graph_fixture.h"
 
 #include <math.h>
@@ -122,11 +122,72 @@ static void an_update_of_another_shape_is_refused(void **state) {
     assert_ok(muster_variable_destroy(w));
 }
 
+/* ---- reshaped outputs ---- */
+
+/* Element e of the outputs of a case below. */
+static double transposed(const double *x, int64_t e) { return x[e % ROWS * COLUMNS + e / ROWS]; }
+static double transposed_twice(const double *x, int64_t e) { return 2 * transposed(x, e); }
+static double repeated(const double *x, int64_t e) { return x[e / 2]; }
+static double more(const double *x, int64_t e) { return x[e] + 1; }
+static double more_of_row(const double *x, int64_t e) { return x[COLUMNS + e] + 1; }
+static double much_more(const double *x, int64_t e) { return x[e] + 2; }
+
+typedef struct reshaped {
+    const char *text[2];
+    double (*value[2])(const double *x, int64_t e);
+    int64_t count;
+    bool no_block; /* nothing is computed but in the outputs */
+} reshaped;
+
+static void reshaped_case(muster_runtime *runtime, const reshaped *c) {
+    double x[ROWS * COLUMNS], y[2][2 * ROWS * COLUMNS + 1];
+    muster_graph *graph;
+    muster_function *function;
+    muster_graph_memory memory;
+    assert_ok(muster_graph_create(runtime, "reshaped", &graph));
+    (void)muster_graph_input(graph, "x", MUSTER_F64, MUSTER_SHAPE(ROWS, COLUMNS), MUSTER_BROADCAST);
+    for (int32_t o = 0; o < 2 && c->text[o]; o++)
+        assert_ok(muster_graph_output(graph, o ? "b" : "a", muster_expr_parse(graph, c->text[o]), MUSTER_AUTO));
+    assert_ok(muster_graph_compile(graph, NULL, &function));
+    assert_ok(muster_graph_destroy(graph));
+    for (int32_t call = 0; call < 2; call++) {
+        for (int32_t e = 0; e < ROWS * COLUMNS; e++) x[e] = 10 * call + e;
+        for (int32_t e = 0; e <= 2 * ROWS * COLUMNS; e++) y[0][e] = y[1][e] = -1;
+        const muster_tensor in = muster_f64(x, ROWS, COLUMNS), out[] = {muster_f64(y[0], c->count), muster_f64(y[1], c->count)};
+        assert_ok(muster_function_call(function, &in, 1, out, c->text[1] ? 2 : 1, NULL));
+        for (int32_t o = 0; o < 2 && c->text[o]; o++)
+            for (int64_t e = 0; e <= c->count; e++) assert_true(y[o][e] == (e < c->count ? c->value[o](x, e) : -1));
+    }
+    muster_graph_memory_init(&memory);
+    assert_ok(muster_graph_function_memory(function, 0, &memory));
+    assert_true((memory.block_bytes == 0) == c->no_block);
+    assert_ok(muster_function_destroy(function));
+}
+
+/* A reshape that copies does so into the output. One that is a view of another value must not give
+ * the output's memory to it. */
+static void reshaped_outputs_are_written_once(void **state) {
+    enum { N = ROWS * COLUMNS };
+    static const reshaped cases[] = {
+        {{"ravel(x.T)"}, {transposed}, N, true},
+        {{"ravel(repeat(x, 2, axis=1))"}, {repeated}, 2 * N, true},
+        {{"ravel(x.T)", "ravel(x.T)"}, {transposed, transposed}, N, true},
+        {{"ravel(x.T)", "ravel(x.T) * 2"}, {transposed, transposed_twice}, N, true},
+        {{"ravel(x.T) * 2", "ravel(x.T)"}, {transposed_twice, transposed}, N, true},
+        {{"ravel(x + 1)"}, {more}, N, false},
+        {{"ravel((x + 1)[1])"}, {more_of_row}, COLUMNS, false},
+        {{"ravel(x + 1)", "ravel(x + 1 + 1)"}, {more, much_more}, N, false},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) reshaped_case(*state, &cases[i]);
+    assert_int_equal(sizeof cases / sizeof *cases, 8);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(outputs_of_other_shapes_are_refused),
         cmocka_unit_test(outputs_have_the_strides_of_their_call),
         cmocka_unit_test(an_update_of_another_shape_is_refused),
+        cmocka_unit_test(reshaped_outputs_are_written_once),
     };
     return cmocka_run_group_tests(tests, graph_open, graph_close);
 }

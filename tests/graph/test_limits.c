@@ -36,7 +36,7 @@ static void the_limit_of_expressions(void **state) {
 #ifdef MUSTER_TEST_SANITIZED
 enum { LENGTH = 20000, STACK = 1 << 20, SHORTER = 2000 };
 #else
-enum { LENGTH = 500000, STACK = 64 * 1024, SHORTER = 20000 };
+enum { LENGTH = 100000, STACK = 64 * 1024, SHORTER = 20000 };
 #endif
 
 typedef struct deep {

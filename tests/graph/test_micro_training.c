@@ -40,7 +40,7 @@ static void every_rule_trains_as_with_all_rows_at_once(void **state) {
         for (int32_t clipped = 0; clipped < 2; clipped++) {
             network_train("host:1", MUSTER_SGD + rule, clipped ? 0.05 : 0, NULL, &expected);
             for (int32_t i = 0; i < COUNTS * MACHINES; i++, turn++) {
-                if (!test_is_full() && turn % (on_gpus() ? 19 : 5)) continue;
+                if (!test_is_full() && turn % (on_gpus() ? 37 : 5)) continue;
                 const muster_graph_options options = options_of(counts[i % COUNTS]);
                 network_train(machines[i / COUNTS], MUSTER_SGD + rule, clipped ? 0.05 : 0, &options, &got);
                 if (!(network_distance(&expected, &got) < 1e-11))
@@ -50,7 +50,7 @@ static void every_rule_trains_as_with_all_rows_at_once(void **state) {
             }
         }
     assert_int_equal(turn, RULES * 2 * COUNTS * MACHINES);
-    assert_int_equal(compared, test_is_full() ? turn : (turn + (on_gpus() ? 18 : 4)) / (on_gpus() ? 19 : 5));
+    assert_int_equal(compared, test_is_full() ? turn : (turn + (on_gpus() ? 36 : 4)) / (on_gpus() ? 37 : 5));
 }
 
 /* 0 and 1 are no micro-batches: not one bit differs. */

@@ -1,6 +1,7 @@
 /* Training by the rules over several processes, each a thread of this program: the steps of one
  * device; and a failure at every exchange, on one rank of each process, leaves all parameters as
  * they were in all processes, or undefined in all of them. */
+#include "base_await.h"
 #include "communicator_impl.h"
 #include "graph_network.h"
 #include "muster/rule.h"
@@ -90,7 +91,7 @@ typedef struct outcomes {
     const layout *layout;
     bool clips;
     int32_t cases, undefined;
-    pthread_barrier_t barrier; /* of all processes */
+    await_barrier barrier; /* of all processes */
 } outcomes;
 
 /* 0: as `before`; 1: undefined; 2: else. */
@@ -150,12 +151,12 @@ static void fail_all(launch_process *p) {
                     memset(fault.entered, 0, sizeof fault.entered);
                     fault.rank = muster_runtime_first_rank(runtime, q);
                 }
-                pthread_barrier_wait(&o->barrier); /* the first process has set the fault */
+                await_barrier_wait(&o->barrier); /* the first process has set the fault */
                 const muster_status status = network_call(&net, TRAINED_ROWS, now);
-                pthread_barrier_wait(&o->barrier);
+                await_barrier_wait(&o->barrier);
                 const bool struck = fault.struck;
                 if (p->process == 0) fault.rank = -1;
-                pthread_barrier_wait(&o->barrier);
+                await_barrier_wait(&o->barrier);
                 state = state_of(&net, start);
                 if (!struck && status == MUSTER_OK) {
                     reset(&net, start);
@@ -184,9 +185,8 @@ static void a_failure_leaves_all_processes_as_they_were_or_undefined(void **stat
     mst_rendezvous_test_hook = hook;
     for (int32_t clips = 0; clips < 2; clips++) {
         outcomes o = {.layout = &layouts[0], .clips = clips};
-        assert_int_equal(pthread_barrier_init(&o.barrier, NULL, 2), 0);
+        o.barrier.threads = 2;
         launch_run(&(wire_launch_options){.processes = 2, .processes_per_host = 1}, fail_all, &o);
-        pthread_barrier_destroy(&o.barrier);
         print_message("%d failures, of which %d have left parameters undefined\n", o.cases, o.undefined);
         assert_int_equal(o.cases, clips ? 16 : 6);
         assert_int_equal(o.undefined, 2);

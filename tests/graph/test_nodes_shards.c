@@ -62,9 +62,9 @@ static void expect_one_device(training *t, int32_t shards) {
     assert_ok(muster_runtime_close(runtime));
 }
 
-/* Each layout meets every third of the trainings, of which there are 8. */
+/* Each layout meets some of the trainings, of which there are 8. */
 static bool is_drawn(int32_t rule, int32_t rows, int32_t layout) {
-    return test_is_full() || ((rule + rows) % 3 == 0 && (rule + layout) % 3 == 0);
+    return test_is_full() || ((rule + rows) % 3 == 0 && (rule + layout) % 6 == 0);
 }
 
 static void training_has_the_bits_of_one_device(void **state) {
@@ -83,12 +83,12 @@ static void training_has_the_bits_of_one_device(void **state) {
                 trainings++;
             }
     assert_int_equal(now.compared, processes);
-    assert_int_equal(trainings, test_is_full() ? ROW_COUNTS * RULES * LAYOUTS : 21);
+    assert_int_equal(trainings, test_is_full() ? ROW_COUNTS * RULES * LAYOUTS : 11);
 }
 
 /* ---- the fixed list of graphs ---- */
 
-enum { CALLS = 2, DRAWN_OF = 8 };
+enum { CALLS = 2, DRAWN_OF = 16 };
 static const int64_t rows_of_calls[CALLS] = {7, 64};
 static const invariance_way way = {.dtype = MUSTER_F32, .rows = rows_of_calls, .calls = CALLS};
 

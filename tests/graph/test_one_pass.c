@@ -23,7 +23,9 @@ typedef struct training {
     int64_t stream_bytes;
 } training;
 
-/* mean((tanh(x @ w + b) @ v)^2) over all rows. */
+/* mean((tanh(x @ w + b) @ v)^2) over all rows. b is added by a product: the sum over rows that
+ * would be its gradient travels in f64 where single updates read it, and in its dtype to one
+ * pass. */
 static void open_training(training *t, const char *devices, muster_dtype dtype, muster_update_rule rule, int32_t unfused) {
     static double memory[INPUTS * HIDDEN];
     static const char *const names[PARAMETERS] = {"w", "b", "v"};
@@ -46,7 +48,9 @@ static void open_training(training *t, const char *devices, muster_dtype dtype, 
     muster_expr *rate = muster_graph_input(graph, "rate", dtype, MUSTER_SCALAR, MUSTER_BROADCAST);
     for (int32_t i = 0; i < PARAMETERS; i++) parameters[i] = muster_graph_parameter(graph, t->variables[i]);
     if (t->split >= 0) assert_ok(muster_graph_split(parameters[0], t->split));
-    muster_expr *loss = muster_expr_parse(graph, "mean(square(tanh(x @ w + b) @ v))");
+    muster_expr *loss =
+        muster_expr_parse(graph, dtype == MUSTER_F64 ? "mean(square(tanh(x @ w + full([rows, 1], 1, f64) @ expand_dims(b, 0)) @ v))"
+                                                     : "mean(square(tanh(x @ w + full([rows, 1], 1, f32) @ expand_dims(b, 0)) @ v))");
     assert_ok(muster_gradient(loss, parameters, PARAMETERS, gradients));
     muster_rule_options_init(&rule_options);
     if (t->number)

@@ -481,6 +481,53 @@ static void halves_are_taken_where_the_operator_says_so(void **state) {
     assert_true(refused == 3 && taken == 3);
 }
 
+/* Without a rule: those of the mask, or f32 and f64; so a body for f32 does not see integers. */
+static void operators_without_a_rule_take_their_dtypes(void **state) {
+    static const struct {
+        uint32_t dtypes;
+        int32_t halves;
+        uint32_t taken;
+        const char *expected;
+    } rows[] = {{0, 0, MUSTER_DTYPE_BIT(MUSTER_F32) | MUSTER_DTYPE_BIT(MUSTER_F64), "x \"a\": expected f32 or f64, received"},
+                {MUSTER_DTYPE_BIT(MUSTER_I32), 0, MUSTER_DTYPE_BIT(MUSTER_I32), "x \"a\": expected i32, received"},
+                {MUSTER_DTYPE_BIT(MUSTER_BOOL) | MUSTER_DTYPE_BIT(MUSTER_BF16), 0,
+                 MUSTER_DTYPE_BIT(MUSTER_BOOL) | MUSTER_DTYPE_BIT(MUSTER_BF16), "x \"a\": expected bf16 or bool, received"},
+                {MUSTER_DTYPE_BIT(MUSTER_F64), 1,
+                 MUSTER_DTYPE_BIT(MUSTER_F16) | MUSTER_DTYPE_BIT(MUSTER_BF16) | MUSTER_DTYPE_BIT(MUSTER_F64),
+                 "x \"a\": expected f16, bf16 or f64, received"}};
+    enum { ROWS_OF_DTYPES = sizeof rows / sizeof *rows };
+    muster_runtime *runtime = *state;
+    int32_t cases = 0;
+    for (int32_t r = 0; r < ROWS_OF_DTYPES; r++) {
+        muster_operator_options options = scale_options();
+        options.dtypes = rows[r].dtypes;
+        options.halves = rows[r].halves;
+        muster_operator *scale = operator_made(runtime, "scale", &options);
+        for (muster_dtype dtype = MUSTER_F16; dtype <= MUSTER_BOOL; dtype++, cases++) {
+            if (r == 0 && dtype <= MUSTER_BF16) continue; /* another message */
+            muster_graph *graph = graph_named(runtime, "dtypes");
+            muster_expr *a = muster_graph_input(graph, "a", dtype, MUSTER_SHAPE(2), MUSTER_BROADCAST), *y;
+            const muster_status status = muster_expr_apply(graph, "scale", &a, 1, NULL, NULL, &y);
+            if (rows[r].taken & MUSTER_DTYPE_BIT(dtype))
+                assert_ok(status);
+            else if (rows[r].taken & (MUSTER_DTYPE_BIT(MUSTER_F16) | MUSTER_DTYPE_BIT(MUSTER_BF16)) || dtype > MUSTER_BF16)
+                assert_refused(status, MUSTER_UNSUPPORTED, rows[r].expected);
+            else
+                assert_int_equal(status, MUSTER_UNSUPPORTED);
+            assert_ok(muster_graph_destroy(graph));
+        }
+        assert_ok(muster_operator_destroy(scale));
+    }
+    assert_int_equal(cases, ROWS_OF_DTYPES * 12);
+    muster_operator_options options = scale_options();
+    muster_operator *none;
+    options.dtypes = 1;
+    assert_refused(muster_operator_create(runtime, "none", &options, &none), MUSTER_INVALID_ARGUMENT, "dtypes: expected MUSTER_DTYPE_BIT");
+    options.dtypes = MUSTER_DTYPE_BIT(MUSTER_I32);
+    options.rule = half_rule;
+    assert_refused(muster_operator_create(runtime, "none", &options, &none), MUSTER_INVALID_ARGUMENT, "dtypes: expected 0 beside a rule");
+}
+
 /* ---- errors ---- */
 
 typedef enum fault {
@@ -828,6 +875,7 @@ int main(void) {
         TEST(an_operator_needs_no_operands),
         TEST(several_results_of_many_operands_have_gradients),
         TEST(halves_are_taken_where_the_operator_says_so),
+        TEST(operators_without_a_rule_take_their_dtypes),
         TEST(errors_name_the_operator_and_the_line),
         TEST(names_are_found_in_their_runtime),
         TEST(the_last_holder_ends_the_operator),

@@ -386,6 +386,7 @@ static void a_launch_passes_strides_and_numbers(void **state) {
         assert_refused(muster_operator_create(runtime, "scaled", &options, &scaled), MUSTER_INVALID_ARGUMENT, wrong[refused].message);
     }
     options.launch = "result, x, alpha, x.shape[1], x.strides[0] , x.strides[1],result.elements";
+    options.strided_operands = 1;
     assert_ok(muster_operator_create(runtime, "scaled", &options, &scaled));
     muster_graph *graph = graph_named(runtime, "scaling");
     muster_expr *a = muster_graph_input(graph, "a", MUSTER_F32, MUSTER_SHAPE(ROWS, K), MUSTER_BROADCAST);

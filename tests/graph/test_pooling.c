@@ -144,6 +144,7 @@ static void shapes_are_those_of_the_window(void **state) {
         {"max_pool(t, 3, stride=1, padding=1)", "(rows, 3, time)"},
         {"average_pool(t, 2, stride=1, padding=[0, 1])", "(rows, 3, time)"},
         {"average_pool(t, 1, dilation=5)", "(rows, 3, time)"},
+        {"max_pool(f, 2, stride=3, dilation=6, padding=3)", "(rows, 3, 2)"}, /* the second window begins where f does */
     };
     muster_graph *graph;
     int32_t compared = 0;
@@ -151,13 +152,14 @@ static void shapes_are_those_of_the_window(void **state) {
     const int64_t time = muster_graph_size(graph, "time");
     muster_expr *x = muster_graph_input(graph, "x", MUSTER_F32, MUSTER_SHAPE(MUSTER_ROWS, 3, 8, 6), MUSTER_SCATTER);
     muster_expr *t = muster_graph_input(graph, "t", MUSTER_F32, MUSTER_SHAPE(MUSTER_ROWS, 3, time), MUSTER_SCATTER);
+    muster_expr *f = muster_graph_input(graph, "f", MUSTER_F32, MUSTER_SHAPE(MUSTER_ROWS, 3, 4), MUSTER_SCATTER);
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++, compared++) {
-        muster_expr *y = muster_expr_parse(graph, cases[i].text, "x", x, "t", t);
+        muster_expr *y = muster_expr_parse(graph, cases[i].text, "x", x, "t", t, "f", f);
         if (muster_expr_ndim(y) < 0) fail_msg("%s: %s", cases[i].text, muster_last_error());
         if (strcmp(muster_expr_shape(y), cases[i].shape) != 0)
             fail_msg("%s: expected %s, received %s", cases[i].text, cases[i].shape, muster_expr_shape(y));
     }
-    assert_int_equal(compared, 17);
+    assert_int_equal(compared, 18);
     assert_ok(muster_graph_destroy(graph));
 }
 
@@ -239,6 +241,9 @@ static void wrong_programs_get_messages(void **state) {
         {"max_pool(o, 2, dilation=4, padding=2)",
          "muster_expr_max_pool: padding: expected an element of x \"o\" (1, 1, 1) f32 in each window, received 2 in axis 2, where one has "
          "none"},
+        {"max_pool(f, 2, stride=2, dilation=6, padding=3)", /* the second window steps over all of f */
+         "muster_expr_max_pool: padding: expected an element of x \"f\" (1, 1, 4) f32 in each window, received 3 in axis 2, where one has "
+         "none"},
         {"average_pool(e, 2, padding=1)", "muster_expr_average_pool: padding: expected an element of x \"e\" (1, 1, 0) f32 in each window"},
         {"max_pool(t, 2)",
          "muster_expr_max_pool: x \"t\": expected a known extent in axis 2, unless stride is 1 and padding leaves it as it is, received"},
@@ -258,14 +263,15 @@ static void wrong_programs_get_messages(void **state) {
         muster_expr *t = muster_graph_input(graph, "t", MUSTER_F32, MUSTER_SHAPE(2, 3, time), MUSTER_BROADCAST);
         muster_expr *o = muster_graph_input(graph, "o", MUSTER_F32, MUSTER_SHAPE(1, 1, 1), MUSTER_BROADCAST);
         muster_expr *e = muster_graph_input(graph, "e", MUSTER_F32, MUSTER_SHAPE(1, 1, 0), MUSTER_BROADCAST);
+        muster_expr *f = muster_graph_input(graph, "f", MUSTER_F32, MUSTER_SHAPE(1, 1, 4), MUSTER_BROADCAST);
         muster_expr *h = muster_graph_input(graph, "h", MUSTER_F32, MUSTER_SHAPE(1, 1, 2, 2, 2, 2), MUSTER_BROADCAST);
-        muster_expr *y = muster_expr_parse(graph, cases[i].text, "x", x, "s", s, "n", n, "t", t, "o", o, "e", e, "h", h);
+        muster_expr *y = muster_expr_parse(graph, cases[i].text, "x", x, "s", s, "n", n, "t", t, "o", o, "e", e, "f", f, "h", h);
         if (muster_expr_ndim(y) != -1) fail_msg("%s: it is not refused", cases[i].text);
         if (!strstr(muster_last_error(), cases[i].message))
             fail_msg("%s:\n  expected: %s\n  received: %s", cases[i].text, cases[i].message, muster_last_error());
         assert_ok(muster_graph_destroy(graph));
     }
-    assert_int_equal(wrong, 22);
+    assert_int_equal(wrong, 23);
 }
 
 int main(void) {

@@ -16,7 +16,7 @@ enum {
     INPUTS = 3,
     CHECKED = 4,
     SMALL_SAMPLE = 60,
-    GPU_SAMPLE = 40,
+    GPU_SAMPLE = 12,
     GPU_FUSED = 8
 };
 
@@ -64,8 +64,8 @@ static muster_expr *positive(building *b, muster_expr *x) { return two(b, "add",
 static muster_expr *inside(building *b, muster_expr *x) { return two(b, "multiply", one(b, "tanh", x), number(b, 0.8)); }
 
 static muster_expr *unary_of(building *b, muster_expr *x) {
-    static const char *const anywhere[] = {"negative", "square", "tanh", "sigmoid", "softplus",       "sin", "cos", "atan",
-                                           "erf",      "gelu",   "silu", "mish",    "gelu_derivative"};
+    static const char *const anywhere[] = {"negative", "square", "tanh", "sigmoid", "softplus",        "sin",        "cos", "atan",
+                                           "erf",      "gelu",   "silu", "mish",    "gelu_derivative", "log_sigmoid"};
     static const char *const of_positive[] = {"sqrt", "log", "reciprocal", "rsqrt", "absolute", "relu", "log2", "log10"};
     static const char *const of_one_sign[] = {"leaky_relu", "elu", "celu", "selu", "softsign"};
     static const char *const of_inside[] = {"exp",   "tan",   "asin", "acos", "sinh",         "cosh",
@@ -74,7 +74,7 @@ static muster_expr *unary_of(building *b, muster_expr *x) {
         return make(b, "dropout", (muster_expr *[]){x, number(b, 1)}, 2, ATTRIBUTES({.name = "p", .number = 0.25}, {.name = "seed"}));
     switch (choose(4)) {
     case 0:
-        return one(b, anywhere[choose(13)], x);
+        return one(b, anywhere[choose(14)], x);
     case 1:
         return one(b, of_positive[choose(8)], positive(b, x));
     case 2:
@@ -102,7 +102,11 @@ static muster_expr *partner(building *b, muster_expr *x) {
 
 static muster_expr *binary_of(building *b, muster_expr *x) {
     muster_expr *y = partner(b, x);
-    switch (choose(13)) {
+    switch (choose(15)) {
+    case 13:
+        return two(b, "logaddexp", inside(b, x), y);
+    case 14:
+        return two(b, "logaddexp2", x, inside(b, y));
     case 9:
         return two(b, "atan2", positive(b, x), y);
     case 10:
@@ -148,9 +152,10 @@ static muster_expr *norm_of(building *b, muster_expr *x) {
 
 static muster_expr *reduction_of(building *b, muster_expr *x) {
     static const char *const names[] = {"sum", "mean", "var", "logsumexp", "softmax", "log_softmax"};
-    const uint32_t which = choose(10);
+    const uint32_t which = choose(11);
     if (x->type.ndim == 0) return one(b, "square", x);
     if (which == 8) return norm_of(b, x);
+    if (which == 10) return with(b, "prod", inside(b, x), ATTRIBUTES({.name = "axis", LIST(-1)}));
     if (which == 9) return with(b, "std", apart(b, x), ATTRIBUTES({.name = "axis", LIST(-1)}));
     if (which >= 6) return with(b, which == 6 ? "max" : "min", apart(b, x), ATTRIBUTES({.name = "axis", LIST(-1)}));
     const muster_attribute axis = {.name = "axis", LIST((int64_t)choose((uint32_t)x->type.ndim))};
@@ -289,7 +294,7 @@ static muster_expr *order_of(building *b, muster_expr *x) {
     const int32_t ndim = x->type.ndim;
     const muster_attribute diagonal = {.name = "k", .integer = (int64_t)choose(3) - 1};
     if (ndim == 0) return one(b, "cos", x);
-    switch (choose(ndim > 1 ? 5 : 3)) {
+    switch (choose(ndim > 1 ? 6 : 4)) {
     case 0:
         return with(b, "cumsum", one(b, "tanh", x), ATTRIBUTES({.name = "axis", .integer = choose((uint32_t)ndim)}));
     case 1:
@@ -297,6 +302,8 @@ static muster_expr *order_of(building *b, muster_expr *x) {
     case 2:
         return with(b, "top_k", apart(b, x), ATTRIBUTES({.name = "k", LIST(1 + (int64_t)choose((uint32_t)extent(x, ndim - 1)))}));
     case 3:
+        return with(b, "cumprod", inside(b, x), ATTRIBUTES({.name = "axis", .integer = choose((uint32_t)ndim)}));
+    case 4:
         return with(b, "tril", x, ATTRIBUTES(diagonal));
     default:
         return with(b, "triu", x, ATTRIBUTES(diagonal));

@@ -286,6 +286,47 @@ static const struct {
     int64_t gates, biases;
 } layers[] = {{"rnn", "", 1, 1}, {"lstm", ", 0", 4, 4}, {"gru", "", 3, 4}};
 
+/* hn, then the gradients of all operands but the lengths, for a loss of y and hn. */
+static void all_of_layer(muster_runtime *runtime, int32_t kind, muster_dtype dtype, int32_t reverse, values *v, double *got) {
+    static const char *const parts[] = {"x", "w", "r", "b", "h"};
+    const int64_t gates = layers[kind].gates, biases = layers[kind].biases;
+    const int64_t counts[] = {ROWS * STEPS * INPUTS, gates * STATES * INPUTS, gates * STATES * STATES, biases * STATES, ROWS * STATES};
+    char text[128], cast_to[64];
+    muster_expr *operands[6], *d[5], *cast_operands[5];
+    muster_function *function;
+    muster_graph *graph = open_graph(runtime, gates, biases, operands);
+    for (int32_t i = 0; i < 5; i++) {
+        snprintf(cast_to, sizeof cast_to, "cast(%s, %s)", parts[i], muster_dtype_name(dtype));
+        cast_operands[i] = muster_expr_name(parse(graph, cast_to), i == 0 ? "x_" : i == 1 ? "w_" : i == 2 ? "r_" : i == 3 ? "b_" : "h_");
+    }
+    const bool wide = dtype == MUSTER_F64; /* a cast to its own dtype is the input itself */
+    snprintf(text, sizeof text, wide ? "%s(x, w, r, b, h%s, lengths, reverse=%d)" : "%s(x_, w_, r_, b_, h_%s, lengths, reverse=%d)",
+             layers[kind].name, layers[kind].zeros, (int)reverse);
+    muster_expr *made = parse(graph, text), *end = cast(graph, muster_expr_result(made, 1), MUSTER_F64);
+    muster_expr *loss =
+        APPLY(graph, "add", APPLY(graph, "sum", APPLY(graph, "square", cast(graph, made, MUSTER_F64))), APPLY(graph, "sum", end));
+    assert_ok(muster_gradient(loss, cast_operands, 5, d));
+    assert_ok(muster_graph_output(graph, "hn", end, MUSTER_AUTO));
+    for (int32_t i = 0; i < 5; i++) assert_ok(muster_graph_output(graph, parts[i], cast(graph, d[i], MUSTER_F64), MUSTER_AUTO));
+    assert_ok(muster_graph_compile(graph, NULL, &function));
+    assert_ok(muster_graph_destroy(graph));
+    const muster_tensor in[] = {muster_tensor_make(MUSTER_F64, v->x, MUSTER_SHAPE(ROWS, STEPS, INPUTS)),
+                                muster_tensor_make(MUSTER_F64, v->w, MUSTER_SHAPE(gates * STATES, INPUTS)),
+                                muster_tensor_make(MUSTER_F64, v->r, MUSTER_SHAPE(gates * STATES, STATES)),
+                                muster_tensor_make(MUSTER_F64, v->b, MUSTER_SHAPE(biases * STATES)),
+                                muster_tensor_make(MUSTER_F64, v->h, MUSTER_SHAPE(ROWS, STATES)),
+                                muster_tensor_make(MUSTER_I64, v->lengths, MUSTER_SHAPE(ROWS))};
+    muster_tensor out[6] = {muster_tensor_make(MUSTER_F64, got, MUSTER_SHAPE(ROWS, STATES))};
+    got += ROWS * STATES;
+    for (int32_t i = 0; i < 5; i++) {
+        out[1 + i] = in[i];
+        out[1 + i].data = got;
+        got += counts[i];
+    }
+    assert_ok(muster_function_call(function, in, 6, out, 6, NULL));
+    assert_ok(muster_function_destroy(function));
+}
+
 /* A row of length 0 or less keeps its first state, and one that is longer than x has all steps. */
 static void lengths_that_are_none_or_too_many_are_taken(void **state) {
     static values v;
@@ -310,6 +351,34 @@ static void lengths_that_are_none_or_too_many_are_taken(void **state) {
         }
     }
     assert_int_equal(compared, 12);
+}
+
+/* What lies behind the lengths reaches no result and no gradient: NaN and infinity there give the
+ * bits of 0, for every kind, dtype and direction. */
+static void nothing_behind_the_lengths_is_seen(void **state) {
+    static const muster_dtype dtypes[] = {MUSTER_F16, MUSTER_BF16, MUSTER_F32, MUSTER_F64};
+    static const double behind[] = {0, NAN, INFINITY, -INFINITY};
+    static values v;
+    static double got[4][MOST];
+    int32_t compared = 0;
+    fill(&v);
+    memcpy(v.lengths, (const int64_t[ROWS]){1, 4, 0}, sizeof v.lengths);
+    for (size_t k = 0; k < sizeof layers / sizeof *layers; k++)
+        for (size_t t = 0; t < sizeof dtypes / sizeof *dtypes; t++)
+            for (int32_t reverse = 0; reverse < 2; reverse++) {
+                for (size_t with = 0; with < 4; with++) {
+                    for (int64_t n = 0; n < ROWS; n++)
+                        for (int64_t e = v.lengths[n] * INPUTS; e < STEPS * INPUTS; e++) v.x[n * STEPS * INPUTS + e] = behind[with];
+                    memset(got[with], 0, sizeof got[with]);
+                    all_of_layer(*state, (int32_t)k, dtypes[t], reverse, &v, got[with]);
+                    for (int32_t e = 0; e < MOST; e++) assert_true(isfinite(got[with][e]));
+                    if (!with) continue;
+                    assert_memory_equal(got[with], got[0], sizeof got[with]);
+                    compared++;
+                }
+                assert_true(got[0][0] != 0);
+            }
+    assert_int_equal(compared, 72);
 }
 
 /* One length for all rows is that of each. */
@@ -378,9 +447,9 @@ static void wrong_programs_get_messages(void **state) {
     } cases[] = {
         {"rnn(h, w, r, b)", "muster_expr_rnn: x \"h\": expected 3 axes (rows, steps, numbers), received (3, 3)"},
         {"lstm(x, w, b, b)", "muster_expr_lstm: r \"b\": expected 2 axes (gates, states), received (12,)"},
-        {"lstm(x, w, h, b)", "muster_expr_lstm: r \"h\": expected (12, 3), received (3, 3)"},
+        {"lstm(x, w, h, b)", "muster_expr_lstm: r \"h\": expected (4 h, h) for h states, received (3, 3)"},
         {"lstm(x, r, r, b)", "muster_expr_lstm: w \"r\": expected (12, 2), received (12, 3)"},
-        {"gru(x, w, r, b)", "muster_expr_gru: r \"r\": expected (9, 3), received (12, 3)"},
+        {"gru(x, w, r, b)", "muster_expr_gru: r \"r\": expected (3 h, h) for h states, received (12, 3)"},
         {"lstm(x, w, r, h)", "muster_expr_lstm: bias \"h\": expected (12,), received (3, 3)"},
         {"lstm(x, w, r, b, w)", "muster_expr_lstm: h0 \"w\": expected a shape that broadcasts to (3, 3), received (12, 2)"},
         {"lstm(x, w, r, b, 0, b)", "muster_expr_lstm: c0 \"b\": expected a shape that broadcasts to (3, 3), received (12,)"},
@@ -443,6 +512,7 @@ int main(void) {
         cmocka_unit_test(rows_on_several_devices_give_those_of_pytorch),
         cmocka_unit_test(second_gradients_are_refused),
         cmocka_unit_test(lengths_that_are_none_or_too_many_are_taken),
+        cmocka_unit_test(nothing_behind_the_lengths_is_seen),
         cmocka_unit_test(a_length_for_all_rows_ends_all),
         cmocka_unit_test(layers_without_rows_steps_or_states_are_computed),
         cmocka_unit_test(wrong_programs_get_messages),

@@ -11,7 +11,7 @@
 /* The devices that each case runs on. */
 static const char *const machines[] = {"host:1", "host:2", "host:3"};
 enum { MACHINES = sizeof machines / sizeof *machines };
-enum { GPU_STRIDE = 11 }; /* of the cases, on simulated GPUs */
+enum { GPU_STRIDE = 37 }; /* of the cases, on simulated GPUs */
 
 enum { STEPS = 100, ROWS = 3, COLUMNS = 4, BIAS = 5, ELEMENTS = ROWS * COLUMNS + BIAS };
 typedef enum variant { PLAIN, COUPLED, DECOUPLED, CLIPPED, SCHEDULED, VARIANTS } variant;

@@ -1,5 +1,8 @@
 /* The states of update rules: read, written, moved to a runtime with other devices, shared by no
  * two graphs, and ended with what owns them. */
+#include "base_machine.h"
+#include "base_pairs.h"
+#include "base_seed.h"
 #include "graph_fixture.h"
 #include "memory_impl.h"
 #include "muster/rule.h"
@@ -133,8 +136,10 @@ static void every_rule_describes_its_states(void **state) {
 /* 50 steps, and 50 more in a runtime with another number of devices, and with the parameter split
  * in another way, are 100 steps: the bits. */
 static void training_goes_on_at_another_number_of_devices(void **state) {
-    int32_t checked = 0;
+    static const int32_t extents[] = {RULES, MACHINES, 3};
+    int32_t checked = 0, count;
     (void)state;
+    pairs_case *cases = pairs_draw(extents, 3, test_seed(), NULL, &count);
     for (int32_t rule = 0; rule < RULES; rule++) {
         saved straight, moved;
         const trained reference = begin("host:1", rules[rule].rule);
@@ -142,7 +147,10 @@ static void training_goes_on_at_another_number_of_devices(void **state) {
         save(&reference, &straight);
         assert_ok(muster_runtime_close(reference.runtime));
         for (int32_t from = 0; from < MACHINES; from++)
-            for (int32_t axis = -1; axis < 2; axis++, checked++) {
+            for (int32_t axis = -1; axis < 2; axis++) {
+                if (!test_is_full() && !pairs_has(cases, count, 3, (const int32_t[]){rule, from, axis + 1})) continue;
+                if (!test_is_full() && on_gpus() && (rule + from) % 3) continue;
+                checked++;
                 const trained first = begin_split(machines[from], rules[rule].rule, axis);
                 train(first.function, 0, HALF);
                 save(&first, &moved);
@@ -155,7 +163,8 @@ static void training_goes_on_at_another_number_of_devices(void **state) {
                 assert_ok(muster_runtime_close(second.runtime));
             }
     }
-    assert_int_equal(checked, RULES * MACHINES * 3);
+    free(cases);
+    assert_in_range(checked, test_is_full() ? RULES * MACHINES * 3 : on_gpus() ? RULES : 3 * RULES, RULES * MACHINES * 3);
 }
 
 /* The part of a state is that of its parameter. */

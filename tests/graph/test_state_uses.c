@@ -122,6 +122,54 @@ static void test_a_graph_may_read_its_states(void **state) {
     }
 }
 
+/* The rate of another call of muster_graph_minimise reads the velocity: no device may keep a part
+ * of it only. The bias begins at 0, and its gradient is the sum of x, 8. */
+static void test_a_rate_may_read_a_state(void **state) {
+    static const char *const machines[] = {"host:1", "host:2", "host:3"};
+    (void)state;
+    for (int32_t m = 0; m < 3; m++) {
+        float bias[3] = {0}, expected = 0;
+        muster_variable *b;
+        muster_rule_options options;
+        uses u = begin(machines[m]);
+        assert_ok(muster_variable_create(u.runtime, "b", muster_f32(bias, 3), &b));
+        muster_expr *p = muster_graph_parameter(u.graph, b), *v = muster_graph_parameter(u.graph, u.velocity), *g;
+        assert_ok(muster_gradient(muster_expr_parse(u.graph, "sum(x) * sum(b)"), &p, 1, &g));
+        muster_rule_options_init(&options);
+        options.rate = muster_expr_parse(u.graph, "sum(v) / -100", "v", v, NULL); /* 0, 2, 3 */
+        assert_ok(muster_graph_minimise(u.graph, &p, &g, 1, MUSTER_SGD, &options));
+        assert_ok(muster_graph_compile(u.graph, NULL, &u.function));
+        const float velocities[] = {0, -2, -3, -3.5f};
+        for (int32_t step = 0; step < 3; step++) {
+            call(&u, NULL);
+            expected -= -velocities[step] * 8; /* the old value */
+            assert_ok(muster_variable_get_whole(b, muster_f32(bias, 3)));
+            for (int32_t i = 0; i < 3; i++)
+                if (bias[i] != expected)
+                    fail_msg("%s, step %d: expected %g, received %g", machines[m], (int)step, (double)expected, (double)bias[i]);
+            check_velocity(&u, velocities[step + 1]);
+        }
+        end(&u);
+    }
+}
+
+/* On several devices one pass over the memory writes them, so the function has no updates. */
+static void test_what_rules_write_is_said_by_the_ports(void **state) {
+    int32_t written = 0;
+    (void)state;
+    uses u = begin("host:2");
+    assert_ok(muster_graph_compile(u.graph, NULL, &u.function));
+    muster_port port;
+    for (int32_t i = 0; muster_function_port(u.function, i, &port) == MUSTER_OK; i++) {
+        if (port.variable != u.w && port.variable != u.velocity) continue;
+        assert_int_equal(port.kind, MUSTER_PORT_VARIABLE);
+        assert_int_equal(port.mode, MUSTER_USE_READ_WRITE);
+        written++;
+    }
+    assert_int_equal(written, 2);
+    end(&u);
+}
+
 /* By its name, between minimise and compile. */
 static void test_a_state_that_is_set_before_compiling_stays(void **state) {
     static const char *const machines[] = {"host:1", "host:3"};
@@ -219,6 +267,8 @@ static void test_a_failed_compilation_leaves_no_portions(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_operations_refuse_a_state_in_portions),
                                        cmocka_unit_test(test_a_graph_may_read_its_states),
+                                       cmocka_unit_test(test_a_rate_may_read_a_state),
+                                       cmocka_unit_test(test_what_rules_write_is_said_by_the_ports),
                                        cmocka_unit_test(test_a_state_that_is_set_before_compiling_stays),
                                        cmocka_unit_test(test_a_state_that_another_function_uses_is_not_divided),
                                        cmocka_unit_test(test_a_failed_allocation_keeps_the_values),

@@ -3,6 +3,7 @@
  * one element; it knows nothing of tiles, registers and joined axes. */
 #include "base_seed.h"
 #include "graph_fixture.h"
+#include "graph_groups.h"
 #include "tile_private.h"
 
 #include <math.h>
@@ -156,11 +157,7 @@ static muster_expr *value_of(test_case *c, muster_dtype dtype) {
     return member_add(c, apply(c->graph, "cast", &other, 1, ATTRIBUTES({.name = "dtype", .integer = dtype})));
 }
 
-static bool takes(const mst_operator *op, muster_dtype dtype) {
-    const mst_op_value operation = {.integer = op->operation};
-    if (op->dtypes && !(op->dtypes >> dtype & 1)) return false;
-    return !op->elementwise->takes || op->elementwise->takes(dtype, &operation);
-}
+static bool takes(const mst_operator *op, muster_dtype dtype) { return (group_dtypes(op) >> dtype & 1) != 0; }
 
 /* The elementwise operators of the table. */
 static const mst_operator *operators[MST_OPERATORS];

@@ -1,5 +1,6 @@
 /* Gradients whose operands and results fit their dtype, though values between them do not: each is
  * compared with a formula in f64, for one element and a gradient of 1024, as scaled losses have. */
+#include "base_machine.h"
 #include "graph_fixture.h"
 #include "graph_private.h"
 #include "muster/expr.h"

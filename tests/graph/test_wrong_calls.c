@@ -2,6 +2,7 @@
  * caller's tensors, not the parts of the workers. */
 #include "graph_fixture.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 
 enum { ROWS = 6, COLUMNS = 3, MOST = 64 };
@@ -108,7 +109,60 @@ static void messages_show_the_tensors_of_the_caller(void **state) {
     assert_int_equal(checked, 3 * CALLS - 1);
 }
 
+/* A training step with predictions as an output, whose tensor has other rows than the batch:
+ * refused before any worker runs, when the call is made, queued or prepared, so that parameters and
+ * states are those before. */
+static void outputs_with_other_rows_leave_parameters_as_they_are(void **state) {
+    static const char *const devices[] = {"host:1", "host:2", "host:3"};
+    static const int64_t wrong[] = {0, 5, 7, 32};
+    enum { BATCH = 6 };
+    int32_t refused = 0;
+    (void)state;
+    for (int32_t d = 0; d < 3; d++)
+        for (int32_t worker = 0; worker < 2; worker++) {
+            muster_runtime *runtime = graph_runtime(devices[d]);
+            muster_variable *w;
+            muster_graph *g;
+            muster_function *f;
+            muster_pending *pending = NULL;
+            muster_graph_options options;
+            float start[COLUMNS] = {1, 2, 3}, x[BATCH][COLUMNS] = {{1}, {2, 3}}, y[32][COLUMNS], before[COLUMNS], after[COLUMNS], loss;
+            assert_ok(muster_variable_create(runtime, "w", muster_f32(start, COLUMNS), &w));
+            assert_ok(muster_graph_create(runtime, "g", &g));
+            (void)muster_graph_input(g, "x", MUSTER_F32, MUSTER_SHAPE(MUSTER_ROWS, COLUMNS), MUSTER_SCATTER);
+            muster_expr *p = muster_graph_parameter(g, w), *dp, *error = muster_expr_parse(g, "mean((x @ w - 1) ** 2)", "w", p);
+            assert_ok(muster_gradient(error, &p, 1, &dp));
+            assert_ok(muster_graph_minimise(g, &p, &dp, 1, MUSTER_ADAM, NULL));
+            assert_ok(muster_graph_output(g, "loss", error, MUSTER_AUTO));
+            assert_ok(muster_graph_output(g, "y", muster_expr_parse(g, "x * w", "w", p), worker ? MUSTER_GATHER : MUSTER_AUTO));
+            muster_graph_options_init(&options);
+            if (worker) options.meaning = MUSTER_PER_WORKER;
+            assert_ok(muster_graph_compile(g, &options, &f));
+            assert_ok(muster_graph_destroy(g));
+            const muster_tensor in = muster_f32(x, BATCH, COLUMNS);
+            muster_tensor out[] = {muster_f32(&loss), muster_f32(y, BATCH, COLUMNS)};
+            assert_ok(muster_function_call(f, &in, 1, out, 2, NULL));
+            assert_ok(muster_variable_get_whole(w, muster_f32(before, COLUMNS)));
+            for (int32_t i = 0; i < 4; i++, refused++) {
+                char expected[96];
+                snprintf(expected, sizeof expected, "output 'y' of function 'g': expected 6 rows, as the call has, received %d",
+                         (int)wrong[i]);
+                out[1] = muster_f32(y, wrong[i], COLUMNS);
+                assert_refused(muster_function_call(f, &in, 1, out, 2, NULL), MUSTER_SHAPE_MISMATCH, expected);
+                assert_refused(muster_function_prepare(f, &in, 1, out, 2, NULL), MUSTER_SHAPE_MISMATCH, expected);
+                assert_refused(muster_function_call_async(f, &in, 1, out, 2, NULL, &pending), MUSTER_SHAPE_MISMATCH, expected);
+            }
+            assert_ok(muster_variable_get_whole(w, muster_f32(after, COLUMNS)));
+            assert_memory_equal(before, after, sizeof after);
+            out[1] = muster_f32(y, BATCH, COLUMNS);
+            assert_ok(muster_function_call(f, &in, 1, out, 2, NULL));
+            assert_ok(muster_runtime_close(runtime));
+        }
+    assert_int_equal(refused, 3 * 2 * 4);
+}
+
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(messages_show_the_tensors_of_the_caller)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(messages_show_the_tensors_of_the_caller),
+                                       cmocka_unit_test(outputs_with_other_rows_leave_parameters_as_they_are)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

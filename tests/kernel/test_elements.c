@@ -37,6 +37,44 @@ static void every_element_is_done_once(void **state) {
     assert_ok(muster_kernel_destroy(kernel));
 }
 
+/* Element (i, j) shows how often it was visited (in units of 1), and as which pair. */
+static void check_pairs(muster_kernel *kernel, uint32_t n, int64_t m, int64_t elements) {
+    const int64_t count = m > 0 ? n * m : 0;
+    uint32_t *values = calloc((size_t)(count + 1), sizeof *values);
+    assert_non_null(values);
+    kernel_array x = kernel_put(runtime, 0, MUSTER_U32, count + 1, values);
+    assert_ok(muster_kernel_call_elements(
+        kernel, elements, 0, ARGUMENTS(muster_argument_buffer(x.view), muster_argument_int(MUSTER_U32, n), muster_argument_ssize(m))));
+    kernel_get(&x, values);
+    for (int64_t at = 0; at < count; at++) {
+        const int64_t i = at / m, j = at % m;
+        const uint32_t expected = (uint32_t)(j % 3 == 1 ? 1 : 1 + 16 + i * 256 + j);
+        if (values[at] != expected)
+            fail_msg("(%lld, %lld) of (%u, %lld): %u in place of %u", (long long)i, (long long)j, n, (long long)m, values[at], expected);
+    }
+    assert_int_equal(values[count], 0);
+    kernel_drop(&x);
+    free(values);
+}
+
+static void every_pair_is_done_once(void **state) {
+    (void)state;
+    muster_kernel *kernel = kernel_make(runtime, "pairs");
+    static const int64_t sizes[] = {0, 1, 2, 3, 7, 255, 257, 1031};
+    int cases = 0;
+    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++)
+        for (size_t j = 0; j < sizeof sizes / sizeof *sizes; j++) {
+            const int64_t count = sizes[i] * sizes[j];
+            check_pairs(kernel, (uint32_t)sizes[i], sizes[j], count);
+            check_pairs(kernel, (uint32_t)sizes[i], sizes[j], 1);                 /* one thread for all */
+            check_pairs(kernel, (uint32_t)sizes[i], sizes[j], 3 * count / 2 + 5); /* more threads than pairs */
+            cases += 3;
+        }
+    check_pairs(kernel, 5, -3, 15); /* a negative size: no pairs */
+    assert_int_equal(cases, 192);
+    assert_ok(muster_kernel_destroy(kernel));
+}
+
 typedef struct asked {
     muster_kernel *kernel;
     muster_kernel_limits limits;
@@ -84,7 +122,8 @@ static void the_schedule_keeps_to_the_limits(void **state) {
 /* In order with the worker's other operations, on every worker at once; outputs and operations see
  * the result without a sync. */
 static muster_status inc_between(muster_worker *w, const muster_tensor *in, muster_tensor *out, void *user) {
-    muster_tensor x = muster_worker_scratch(w, MUSTER_F32, 1, in[0].shape);
+    muster_tensor x;
+    MUSTER_TRY(muster_worker_scratch(w, MUSTER_F32, 1, in[0].shape, &x));
     MUSTER_TRY(muster_copy(w, in[0], x));
     for (int i = 0; i < 3; i++)
         MUSTER_TRY(muster_kernel_launch_elements(w, user, x.shape[0], 0,
@@ -142,7 +181,8 @@ static void outputs_are_collected_behind_launches(void **state) {
 /* Host code reads what a kernel wrote. */
 static muster_status inc_and_read(muster_worker *w, const muster_tensor *in, muster_tensor *out, void *user) {
     (void)out;
-    muster_tensor x = muster_worker_scratch(w, MUSTER_F32, 1, in[0].shape);
+    muster_tensor x;
+    MUSTER_TRY(muster_worker_scratch(w, MUSTER_F32, 1, in[0].shape, &x));
     float values[64];
     const int64_t n = x.shape[0];
     MUSTER_TRY(muster_copy(w, in[0], x));
@@ -182,6 +222,7 @@ static void reads_and_writes_wait_for_launches(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_element_is_done_once),
+        cmocka_unit_test(every_pair_is_done_once),
         cmocka_unit_test(the_schedule_keeps_to_the_limits),
         cmocka_unit_test(launches_are_in_order_with_operations),
         cmocka_unit_test(outputs_are_collected_behind_launches),

@@ -13,7 +13,8 @@ static int64_t rows_of[DEVICES];
 static muster_status body(muster_worker *worker, const muster_tensor *in, muster_tensor *out, void *user) {
     (void)user;
     rows_of[muster_worker_rank(worker)] = muster_worker_rows(worker);
-    const muster_tensor sum = muster_worker_scratch(worker, MUSTER_F64, 0, NULL);
+    muster_tensor sum;
+    MUSTER_TRY(muster_worker_scratch(worker, MUSTER_F64, 0, NULL, &sum));
     MUSTER_TRY(muster_sum(worker, in[0], sum));
     return muster_worker_all_reduce(worker, NULL, MUSTER_SUM, sum, out[0]);
 }

@@ -21,7 +21,8 @@ static void check(muster_status status) {
 }
 
 static muster_status twice(muster_worker *w, const muster_tensor *in, muster_tensor *out, void *user) {
-    muster_tensor y = muster_worker_scratch(w, MUSTER_F32, 1, in[0].shape);
+    muster_tensor y;
+    MUSTER_TRY(muster_worker_scratch(w, MUSTER_F32, 1, in[0].shape, &y));
     const muster_argument arguments[] = {muster_argument_buffer(in[0]), muster_argument_size((uint64_t)in[0].shape[0]),
                                          muster_argument_buffer(y)};
     const muster_grid grid = {.dims = 1, .groups = {GROUPS}, .threads = {THREADS}};

@@ -5,10 +5,28 @@ import os
 import pathlib
 import signal
 import subprocess
+import time
+
+_slowest = 1.0
 
 
 class Hangs(SystemExit):
     """Its text says which command, how long, and what it had said. Not caught, it ends the suite as failed."""
+
+
+def pace():
+    """How many times slower than a quiet core this machine has been at its slowest, as far as the suite has asked; at least 1 (support/base_pace.h)."""
+    global _slowest
+    begin, cpu = time.monotonic(), time.thread_time()
+    while time.thread_time() - cpu < 0.02:
+        pass
+    _slowest = max(_slowest, (time.monotonic() - begin) / 0.02, os.getloadavg()[0] / len(os.sched_getaffinity(0)))
+    return _slowest
+
+
+def patience(seconds):
+    """A time limit for this machine, from one for a quiet machine. Ask late: when the limit for a quiet machine is over."""
+    return seconds * pace()
 
 
 def descendants(pid):
@@ -58,15 +76,19 @@ def hangs(child, seconds, what):
 
 
 def wait(child, seconds):
-    """What it has written to its two pipes, when it has ended."""
-    try:
-        return child.communicate(timeout=seconds)
-    except subprocess.TimeoutExpired:
-        return hangs(child, seconds, "it has not ended")
+    """What it has written to its two pipes, when it has ended; `seconds` are those of a quiet machine."""
+    begin, limit = time.monotonic(), seconds
+    while True:
+        try:
+            return child.communicate(timeout=max(0.01, begin + limit - time.monotonic()))
+        except subprocess.TimeoutExpired:
+            limit = max(limit, patience(seconds))
+            if time.monotonic() >= begin + limit:
+                return hangs(child, f"{limit:.3g}", "it has not ended")
 
 
 def run(command, *, timeout, check=False, capture_output=False, **arguments):
-    """A CompletedProcess. Hangs, when it has not ended in `timeout` seconds."""
+    """A CompletedProcess. Hangs, when it has not ended in `timeout` seconds of a quiet machine."""
     if capture_output:
         arguments.update(stdout=subprocess.PIPE, stderr=subprocess.PIPE)
     with subprocess.Popen(command, **arguments) as child:

@@ -254,6 +254,38 @@ static int program_work(const char *way, const char *closed, const char *shim) {
     return 0;
 }
 
+/* The program finalises MPI while a runtime is open: calls are refused, and the close returns. */
+static int program_ended(const char *shim) {
+    int given;
+    int (*finalise)(void) = program_initialise(shim, 3, &given);
+    mst_nodes *nodes = work_open();
+    finalise();
+    mst_round round = {.where = "muster_function_call", .text = "call", .rank = -1};
+    const muster_status status = mst_nodes_begin(nodes, &round);
+    printf("call refused %s: %s\n", muster_status_name(status), muster_last_error());
+    mst_nodes_close(nodes);
+    printf("closed after MPI_Finalize\n");
+    return 0;
+}
+
+/* MPICH's handles are the same in C and Fortran; those of communicators that programs make are
+ * negative. */
+static int program_handle(const char *shim) {
+    enum { MPICH_COMM_WORLD = 0x44000000 };
+    int given, made = 0;
+    int (*finalise)(void) = program_initialise(shim, 3, &given), (*duplicate)(int parent, int *made);
+    void *symbol = dlsym(dlopen(shim, RTLD_NOW | RTLD_LOCAL), "MPI_Comm_dup");
+    memcpy(&duplicate, &symbol, sizeof duplicate);
+    if (duplicate(MPICH_COMM_WORLD, &made)) return 3;
+    mst_nodes_options options = program_options;
+    options.mpi_communicator = INT64_C(1) + made;
+    mst_wire *wire = program_open(&options);
+    printf("a %s communicator: process %d of %d\n", made < 0 ? "negative" : "positive", (int)wire->process, (int)wire->processes);
+    wire->close(wire, MST_WIRE_FREE);
+    finalise();
+    return 0;
+}
+
 int main(int count, char **arguments) {
     const char *way = count > 1 ? arguments[1] : "";
     setvbuf(stdout, NULL, _IOLBF, 1 << 14); /* whole lines: those of other processes come between */
@@ -265,6 +297,8 @@ int main(int count, char **arguments) {
     if (!strcmp(way, "nodes") && count == 3) return program_nodes(arguments[2]);
     if (!strcmp(way, "part") && count == 3) return program_part(arguments[2]);
     if (!strcmp(way, "end") && count == 3) return program_end(arguments[2]);
+    if (!strcmp(way, "ended") && count == 3) return program_ended(arguments[2]);
+    if (!strcmp(way, "handle") && count == 3) return program_handle(arguments[2]);
     if (!strcmp(way, "work") && count == 5) return program_work(arguments[2], arguments[3], arguments[4]);
     fprintf(stderr, "mpi_program: unknown way %s\n", way);
     return 2;

@@ -1,5 +1,6 @@
 """Programs under the mpirun of one MPI: mpi_suite.py NAME FOLDER PROGRAM [SECOND]. FOLDER holds the shims, SECOND is the name of another MPI that has one."""
 import os
+import pathlib
 import re
 import shutil
 import subprocess
@@ -24,7 +25,7 @@ def launcher(of, processes):
     return [mpirun, "-n", str(processes)]
 
 
-def run(processes, *arguments, of=name, patience=500, **variables):
+def run(processes, *arguments, of=name, patience=500, started=program, **variables):
     """(exit code, output). processes 0: without a launcher. What hangs is ended after `patience` seconds, and fails."""
     global cases
     cases += 1
@@ -34,7 +35,7 @@ def run(processes, *arguments, of=name, patience=500, **variables):
     for key, value in variables.items():
         if value is None:
             environment.pop(key, None)
-    command = (launcher(of, processes) if processes else []) + [program, *map(str, arguments)]
+    command = (launcher(of, processes) if processes else []) + [started, *map(str, arguments)]
     start = time.monotonic()
     done = launching.run(command, timeout=patience, env=environment, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
     output = done.stdout.decode(errors="replace")
@@ -103,6 +104,33 @@ found(output, "refused BAD_STATE: .*MPI was finalised in this process", 2)
 code, output = run(2, "part", shim)
 found(output, "refused SYSTEM: .*mpi_communicator: MPI_Comm", 2)
 
+# ---- MPI_Finalize before the close ----
+code, output = run(2, "ended", shim)
+expect(code == 0, "the close returns")
+found(output, "call refused BAD_STATE: muster_function_call: expected MPI to be in use, but the program has called MPI_Finalize", 2)
+found(output, "closed after MPI_Finalize", 2)
+if name == "mpich":
+    code, output = run(2, "handle", shim)
+    expect(code == 0, "exit 0")
+    found(output, "a negative communicator: process [01] of 2", 2)
+
+# ---- the program's own communicators: several runtimes of one launch, or a runtime of some of its processes ----
+source = pathlib.Path(__file__).resolve().parent
+with tempfile.TemporaryDirectory() as compiled:
+    parts = f"{compiled}/parts_program"
+    compiler = shutil.which(f"mpicc.{name}") or "mpicc"
+    subprocess.run([compiler, "-std=c11", source / "parts_program.c", f"-I{source.parent.parent}/include", f"-L{folder}", "-lmuster", f"-Wl,-rpath,{folder}", "-o", parts], check=True)
+    PART = r"part {}: place {} is process {} of 2 with 4 devices, 20 calls right"
+    for way, colours in (("halves", (0, 1)), ("reversed", (0, 1)), ("half", (1,))):
+        code, output = run(4, way, started=parts)
+        expect(code == 0, "exit 0")
+        for colour in colours:
+            for place in (0, 1):
+                found(output, PART.format(colour, place, place), 1)
+        found(output, "part [01]: place", 2 * len(colours))
+        for rank in range(4):
+            found(output, f"rank {rank} of 4: the ranks of its part are {(2, 4)[rank % 2]} together", 1)
+
 # ---- ends ----
 code, output = run(2, "end", "all_open", MUSTER_EXIT_AFTER="300")  # on a busy machine they come to their exit seconds apart
 expect(code == 0 and "aborted" not in output, "processes that all exit are let go")
@@ -148,4 +176,4 @@ expect(re.search(r"muster: process [01] \(host \S+\): MPI_Finalize has not retur
 expect(code == (1 if name == "openmpi" else 0), "the launcher of Open MPI calls that abnormal")
 
 print(f"{cases} launches")
-expect(cases == (32 if full else 31) + bool(second), "the number of launches")
+expect(cases == (36 if full else 35) + bool(second) + (name == "mpich"), "the number of launches")

@@ -26,7 +26,8 @@ static void check(muster_status status) {
 /* gradient = x^T (x w - y) */
 static muster_status add_gradient(muster_worker *worker, muster_tensor rows, muster_tensor values, muster_tensor w,
                                   muster_tensor gradient) {
-    const muster_tensor residual = muster_worker_scratch(worker, MUSTER_F32, 1, rows.shape);
+    muster_tensor residual;
+    MUSTER_TRY(muster_worker_scratch(worker, MUSTER_F32, 1, rows.shape, &residual));
     MUSTER_TRY(muster_copy(worker, values, residual));
     MUSTER_TRY(muster_gemv(worker, 1, rows, w, -1, residual));
     return muster_gemv(worker, 1, muster_tensor_transpose(rows), residual, 0, gradient);
@@ -40,9 +41,11 @@ static muster_status apart(muster_worker *worker, const muster_tensor *in, muste
 static muster_status together(muster_worker *worker, const muster_tensor *in, muster_tensor *out, void *user) {
     (void)out;
     const int32_t shards = muster_worker_shards_here(worker);
-    const muster_tensor w = muster_worker_variable(worker, user);
-    const muster_tensor gradients = muster_worker_scratch(worker, MUSTER_F32, 2, (int64_t[]){shards, COLUMNS}),
-                        gradient = muster_worker_scratch(worker, MUSTER_F32, 1, (int64_t[]){COLUMNS});
+    muster_tensor w;
+    MUSTER_TRY(muster_worker_variable(worker, user, &w));
+    muster_tensor gradients, gradient;
+    MUSTER_TRY(muster_worker_scratch(worker, MUSTER_F32, 2, (int64_t[]){shards, COLUMNS}, &gradients));
+    MUSTER_TRY(muster_worker_scratch(worker, MUSTER_F32, 1, (int64_t[]){COLUMNS}, &gradient));
     MUSTER_TRY(muster_fill(worker, 0, gradients));
     for (int32_t s = 0; s < shards; s++) {
         int64_t first, rows;

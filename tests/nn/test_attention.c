@@ -574,7 +574,7 @@ static muster_status refuse_body(muster_worker *worker, void *unused) {
     muster_tensor right[OPERANDS];
     int32_t refused = 0;
     (void)unused;
-    for (int32_t i = 0; i < OPERANDS; i++) right[i] = muster_worker_scratch(worker, MUSTER_F32, 3, (const int64_t[]){2, 3, 4});
+    for (int32_t i = 0; i < OPERANDS; i++) MUSTER_TRY(muster_worker_scratch(worker, MUSTER_F32, 3, (const int64_t[]){2, 3, 4}, &right[i]));
     right[K].shape[1] = right[V].shape[1] = right[DK].shape[1] = right[DV].shape[1] = right[MASK].shape[2] = right[DMASK].shape[2] = 2;
     right[LSE].ndim = right[REST].ndim = 2;
 #define REFUSED(operand, change, status, message)                                                                                     \

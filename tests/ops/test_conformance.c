@@ -164,6 +164,58 @@ static muster_status nan_in_max_and_min(muster_worker *w, void *argument) {
     return MUSTER_OK;
 }
 
+static void fill_alike(muster_worker *w, ops_pair *x, muster_dtype dtype, int64_t rows, int64_t columns, double value) {
+    for (int64_t i = 0; i < rows; i++)
+        for (int64_t j = 0; j < columns; j++) mst_convert(dtype, ops_place_of(x->host, (const int64_t[]){i, j}), MUSTER_F64, &value, 1);
+    ops_send(w, x);
+}
+
+/* Sums, products, averages and running sums in the dtype in which they accumulate; no other one. */
+static muster_status results_of_wider_dtypes(muster_worker *w, void *argument) {
+    enum { ROWS = 2, COLUMNS = 75 };
+    int32_t taken = 0;
+    (void)argument;
+    for (muster_dtype from = MUSTER_F16; from <= MUSTER_BOOL; from++)
+        for (muster_dtype to = MUSTER_F16; to <= MUSTER_BOOL; to++) {
+            const bool is_float = mst_dtype_is_float(from), is_unsigned = from == MUSTER_U8 || from == MUSTER_U32 || from == MUSTER_U64;
+            const bool wide =
+                is_float ? mst_dtype_is_float(to) && mst_dtype_upcasts(from, to) : to == (is_unsigned ? MUSTER_U64 : MUSTER_I64);
+            if (from == to) continue;
+            ops_pair x = ops_laid_out(w, from, 2, ROWS, COLUMNS, 0), y = ops_laid_out(w, to, 1, ROWS, 0, 0),
+                     sums = ops_laid_out(w, to, 2, ROWS, COLUMNS, 0);
+            if (!wide) {
+                assert_refused(muster_reduce(w, MUSTER_MAX, x.device, 1, y.device), MUSTER_DTYPE_MISMATCH, "muster_reduce: y: expected");
+                assert_true(muster_reduce(w, MUSTER_SUM, x.device, 1, y.device) != MUSTER_OK);
+                assert_true(muster_cumsum(w, x.device, 1, sums.device) != MUSTER_OK);
+                continue;
+            }
+            const double each = from == MUSTER_BOOL ? 1 : 120;
+            fill_alike(w, &x, from, ROWS, COLUMNS, each);
+            assert_ok(muster_reduce(w, MUSTER_SUM, x.device, 1, y.device));
+            ops_fetch(w, &y);
+            assert_true(ops_at(&y, 0, 0) == COLUMNS * each && ops_at(&y, 1, 0) == COLUMNS * each);
+            assert_ok(muster_cumsum(w, x.device, 1, sums.device));
+            ops_fetch(w, &sums);
+            for (int64_t j = 0; j < COLUMNS; j++) assert_true(ops_at(&sums, 1, j) == (double)(j + 1) * each);
+            if (is_float) assert_ok(muster_reduce(w, MUSTER_AVG, x.device, 1, y.device));
+            ops_fetch(w, &y);
+            if (is_float) assert_true(ops_at(&y, 1, 0) == each);
+            fill_alike(w, &x, from, ROWS, 15, 2);
+            const double one = 1;
+            for (int64_t i = 0; i < ROWS; i++)
+                for (int64_t j = 15; j < COLUMNS; j++)
+                    mst_convert(from, ops_place_of(x.host, (const int64_t[]){i, j}), MUSTER_F64, &one, 1);
+            ops_send(w, &x);
+            assert_ok(muster_reduce_axes(w, MUSTER_PROD, x.device, 2, y.device));
+            ops_fetch(w, &y);
+            assert_true(ops_at(&y, 1, 0) == (from == MUSTER_BOOL ? 1 : 32768));
+            taken++;
+        }
+    /* f16 and bf16 in f32 and f64, f32 in f64; i8, i16, i32, bool, u8, u32 */
+    assert_int_equal(taken, 5 + 6);
+    return MUSTER_OK;
+}
+
 static muster_status combine(muster_worker *w, void *argument) {
     (void)argument;
     for (int dtype = 1; dtype < MST_DTYPE_COUNT; dtype++)
@@ -321,7 +373,7 @@ static muster_status refusals(muster_worker *w, void *argument) {
         assert_refused(muster_reduce(w, no_ops[i], x.device, -1, y.device), MUSTER_INVALID_ARGUMENT, "muster_reduce: op:");
     }
     assert_refused(muster_unary_op(w, MUSTER_GELU_DERIVATIVE + 1, x.device, x.device), MUSTER_INVALID_ARGUMENT, "muster_unary_op: op:");
-    assert_refused(muster_binary_op(w, MUSTER_BITWISE_XOR + 1, x.device, x.device, x.device), MUSTER_INVALID_ARGUMENT,
+    assert_refused(muster_binary_op(w, MUSTER_RIGHT_SHIFT + 1, x.device, x.device, x.device), MUSTER_INVALID_ARGUMENT,
                    "muster_binary_op: op:");
     assert_refused(muster_reduce(w, MUSTER_AVG + 1, x.device, -1, y.device), MUSTER_INVALID_ARGUMENT, "muster_reduce: op:");
     assert_refused(muster_random_normal(w, 1, 0, 0, -0x1p-1074, x.device), MUSTER_INVALID_ARGUMENT, "muster_random_normal: deviation:");
@@ -335,9 +387,10 @@ static muster_status refusals(muster_worker *w, void *argument) {
     if (!mst_blas_get()->sgemm)
         assert_refused(muster_gemm(w, 1, a.device, a.device, 0, a.device), MUSTER_SHAPE_MISMATCH,
                        "muster_gemm: b: expected shape (4, 4), received (3, 4)");
-    muster_tensor none = muster_worker_scratch(w, MUSTER_F32, 1, (int64_t[]){-1});
-    assert_int_equal(muster_fill(w, 0, none), w->scratch_status);
-    assert_int_not_equal(w->scratch_status, MUSTER_OK);
+    muster_tensor none;
+    const muster_status failed = muster_worker_scratch(w, MUSTER_F32, 1, (int64_t[]){-1}, &none);
+    assert_int_equal(failed, MUSTER_INVALID_ARGUMENT);
+    assert_int_equal(muster_fill(w, 0, none), failed);
     return MUSTER_OK;
 }
 
@@ -352,6 +405,7 @@ static muster_status no_blas(muster_worker *w, void *argument) {
 ON_EVERY_DEVICE(integers_wrap)
 ON_EVERY_DEVICE(reduce_of_nothing)
 ON_EVERY_DEVICE(nan_in_max_and_min)
+ON_EVERY_DEVICE(results_of_wider_dtypes)
 ON_EVERY_DEVICE(combine)
 ON_EVERY_DEVICE(far_logits)
 ON_EVERY_DEVICE(refusals)
@@ -366,6 +420,7 @@ int main(void) {
         cmocka_unit_test(test_integers_wrap),
         cmocka_unit_test(test_reduce_of_nothing),
         cmocka_unit_test(test_nan_in_max_and_min),
+        cmocka_unit_test(test_results_of_wider_dtypes),
         cmocka_unit_test(test_combine),
         cmocka_unit_test(test_far_logits),
         cmocka_unit_test(test_labels_at_the_bounds),

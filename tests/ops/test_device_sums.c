@@ -28,7 +28,9 @@ static muster_tensor place(muster_worker *w, muster_dtype dtype, int layout, int
     const int64_t count = layout == ONE ? n : layout == BESIDE ? n * COLUMNS : n / 2 * 3;
     for (int64_t i = 0; i < count; i++)
         spread[i] = layout == ONE ? terms[i] : layout == BESIDE ? terms[i / COLUMNS] : i % 3 == 2 ? NAN : terms[i / 3 * 2 + i % 3];
-    muster_tensor wide = muster_worker_scratch(w, MUSTER_F32, 1, &count), x = muster_worker_scratch(w, dtype, 1, &count);
+    muster_tensor wide, x;
+    assert_ok(muster_worker_scratch(w, MUSTER_F32, 1, &count, &wide));
+    assert_ok(muster_worker_scratch(w, dtype, 1, &count, &x));
     assert_ok(muster_worker_write(w, muster_f32(spread, count), wide));
     assert_ok(muster_copy(w, wide, x));
     if (layout == ONE) return x;
@@ -42,7 +44,9 @@ static float reduced(muster_worker *w, muster_dtype dtype, muster_reduction op, 
     const int64_t count = layout == BESIDE ? COLUMNS : 1;
     const int32_t ndim = layout == BESIDE;
     const muster_tensor x = place(w, dtype, layout, n);
-    const muster_tensor y = muster_worker_scratch(w, dtype, ndim, &count), wide = muster_worker_scratch(w, MUSTER_F32, ndim, &count);
+    muster_tensor y, wide;
+    assert_ok(muster_worker_scratch(w, dtype, ndim, &count, &y));
+    assert_ok(muster_worker_scratch(w, MUSTER_F32, ndim, &count, &wide));
     assert_ok(muster_reduce(w, op, x, layout == BESIDE ? 0 : -1, y));
     assert_ok(muster_copy(w, y, wide));
     assert_ok(muster_worker_read(w, wide, muster_tensor_make(MUSTER_F32, results, ndim, &count)));
@@ -197,8 +201,11 @@ static muster_status multiply_large_and_small_factors(muster_worker *w, void *ar
 
 static float dot(muster_worker *w, const float *x, const float *y, int64_t n) {
     float result;
-    muster_tensor a = muster_worker_scratch(w, MUSTER_F32, 1, &n), b = muster_worker_scratch(w, MUSTER_F32, 1, &n);
-    muster_tensor product = muster_worker_scratch(w, MUSTER_F32, 0, NULL);
+    muster_tensor a, b;
+    assert_ok(muster_worker_scratch(w, MUSTER_F32, 1, &n, &a));
+    assert_ok(muster_worker_scratch(w, MUSTER_F32, 1, &n, &b));
+    muster_tensor product;
+    assert_ok(muster_worker_scratch(w, MUSTER_F32, 0, NULL, &product));
     assert_ok(muster_worker_write(w, muster_tensor_make(MUSTER_F32, (void *)(uintptr_t)x, 1, &n), a));
     assert_ok(muster_worker_write(w, muster_tensor_make(MUSTER_F32, (void *)(uintptr_t)y, 1, &n), b));
     assert_ok(muster_dot(w, a, b, product));
@@ -246,7 +253,9 @@ static muster_status square_small_terms(muster_worker *w, void *argument) {
                                exponents[e] < -126 ? exponents[e] : exponents[e] - 22);
                 exact += (double)x[at] * (double)x[at];
             }
-            muster_tensor all = muster_worker_scratch(w, MUSTER_F32, 1, &n), result = muster_worker_scratch(w, MUSTER_F64, 0, NULL);
+            muster_tensor all, result;
+            MUSTER_TRY(muster_worker_scratch(w, MUSTER_F32, 1, &n, &all));
+            MUSTER_TRY(muster_worker_scratch(w, MUSTER_F64, 0, NULL, &result));
             assert_ok(muster_worker_write(w, muster_f32(x, n), all));
             assert_ok(mst_squares_launch(w, &all, &result));
             assert_ok(muster_worker_read(w, result, muster_f64(&received)));
@@ -267,9 +276,12 @@ static muster_status loss_of_equal_logits(muster_worker *w, void *argument) {
         float loss;
         for (int64_t j = 0; j < k; j++) logits[j] = -3;
         label = (int32_t)(k - 1);
-        muster_tensor z = muster_worker_scratch(w, MUSTER_F32, 2, (const int64_t[]){1, k});
-        muster_tensor of_row = muster_worker_scratch(w, MUSTER_I32, 1, (const int64_t[]){1});
-        muster_tensor result = muster_worker_scratch(w, MUSTER_F32, 0, NULL);
+        muster_tensor z;
+        MUSTER_TRY(muster_worker_scratch(w, MUSTER_F32, 2, (const int64_t[]){1, k}, &z));
+        muster_tensor of_row;
+        MUSTER_TRY(muster_worker_scratch(w, MUSTER_I32, 1, (const int64_t[]){1}, &of_row));
+        muster_tensor result;
+        MUSTER_TRY(muster_worker_scratch(w, MUSTER_F32, 0, NULL, &result));
         assert_ok(muster_worker_write(w, muster_f32(logits, 1, k), z));
         assert_ok(muster_worker_write(w, muster_i32(&label, 1), of_row));
         assert_ok(muster_softmax_cross_entropy(w, z, of_row, 1, result, muster_tensor_none(), muster_tensor_none()));

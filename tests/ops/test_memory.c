@@ -66,7 +66,7 @@ static void make_arguments(muster_worker *w, const call *c, muster_tensor t[MST_
     }
     assert_ok(mst_operation_infer(o, c->values, t, c->name));
     for (int i = 0; o->operands[i].name; i++) {
-        t[i] = muster_worker_scratch(w, t[i].dtype, t[i].ndim, t[i].shape);
+        assert_ok(muster_worker_scratch(w, t[i].dtype, t[i].ndim, t[i].shape, &t[i]));
         assert_ok(muster_fill(w, 0, t[i]));
     }
 }
@@ -166,7 +166,8 @@ typedef struct attempt {
 static muster_tensor make_operand(muster_worker *w, int32_t ndim, const int64_t *shape, int64_t gap) {
     int64_t storage = gap;
     for (int32_t d = 0; d < ndim; d++) storage *= shape[d];
-    muster_tensor storage_tensor = muster_worker_scratch(w, MUSTER_F32, 1, &storage);
+    muster_tensor storage_tensor;
+    assert_ok(muster_worker_scratch(w, MUSTER_F32, 1, &storage, &storage_tensor));
     assert_ok(muster_fill(w, 1, storage_tensor));
     muster_tensor t = muster_tensor_make(MUSTER_F32, storage_tensor.data, ndim, shape);
     for (int32_t d = 0; d < ndim; d++) t.strides[d] *= gap;
@@ -176,7 +177,8 @@ static muster_tensor make_operand(muster_worker *w, int32_t ndim, const int64_t 
 
 static void assert_result(muster_worker *w, const hungry *h, muster_tensor result) {
     static float values[LONG * LONG];
-    muster_tensor plain = muster_worker_scratch(w, MUSTER_F32, result.ndim, result.shape);
+    muster_tensor plain;
+    assert_ok(muster_worker_scratch(w, MUSTER_F32, result.ndim, result.shape, &plain));
     assert_ok(muster_copy(w, result, plain));
     assert_ok(muster_worker_read(w, plain, muster_tensor_make(MUSTER_F32, values, result.ndim, result.shape)));
     for (int i = 0; i < LONG * LONG; i++) assert_float_equal(values[i], h->expected, 0);

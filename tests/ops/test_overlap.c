@@ -77,7 +77,8 @@ static bool same_elements(const muster_tensor *a, const muster_tensor *b) {
  * neighbours are 2 elements apart. */
 static void lay_out(muster_worker *w, const mst_op_row *o, const mst_op_value *values, muster_tensor t[MST_OPERANDS]) {
     const int64_t shape[] = {SIDE, SIDE}, pool = POOL;
-    const muster_tensor memory = muster_worker_scratch(w, MUSTER_U8, 1, &pool);
+    muster_tensor memory;
+    assert_ok(muster_worker_scratch(w, MUSTER_U8, 1, &pool, &memory));
     assert_ok(muster_fill(w, 0, memory));
     for (int32_t i = 0; o->operands[i].name; i++) {
         const char *dims = o->operands[i].dims;
@@ -201,7 +202,8 @@ static void test_results_lie_apart_from_the_other_operands(void **state) {
 /* y in the memory of x: good in the same layout only. */
 static muster_status layouts(muster_worker *w, void *unused) {
     (void)unused;
-    const muster_tensor x = muster_worker_scratch(w, MUSTER_F32, 2, (const int64_t[]){4, 4});
+    muster_tensor x;
+    MUSTER_TRY(muster_worker_scratch(w, MUSTER_F32, 2, (const int64_t[]){4, 4}, &x));
     static const char message[] = "muster_copy: y: expected memory that x does not use, or the same elements in the same layout";
     assert_ok(muster_fill(w, 1, x));
     assert_ok(muster_copy(w, x, x));

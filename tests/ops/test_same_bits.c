@@ -10,7 +10,8 @@
 enum { MOST = 1 << 16 };
 
 static muster_tensor on_device(muster_worker *w, muster_dtype dtype, const void *values, int64_t count) {
-    muster_tensor tensor = muster_worker_scratch(w, dtype, 1, &count);
+    muster_tensor tensor;
+    assert_ok(muster_worker_scratch(w, dtype, 1, &count, &tensor));
     assert_ok(muster_worker_write(w, muster_tensor_make(dtype, (void *)(uintptr_t)values, 1, &count), tensor));
     return tensor;
 }
@@ -65,7 +66,9 @@ static muster_status convert(muster_worker *w, void *argument) {
         for (muster_dtype to = 1; to < MST_DTYPE_COUNT; to++) {
             int64_t count = muster_dtype_size(from) == 2 ? MOST : 3000;
             any_bits(from, values, count);
-            muster_tensor x = on_device(w, from, values, count), y = muster_worker_scratch(w, to, 1, &count);
+            muster_tensor x = on_device(w, from, values, count);
+            muster_tensor y;
+            MUSTER_TRY(muster_worker_scratch(w, to, 1, &count, &y));
             mst_convert(to, expected, from, values, count);
             assert_ok(mst_worker_convert(w, to, y.data, from, x.data, count));
             same_bits(w, y, expected, "conversion", from * 100 + to);
@@ -139,7 +142,8 @@ typedef struct drawn {
 
 static muster_status draw(muster_worker *w, void *argument) {
     drawn *d = argument;
-    muster_tensor y = muster_worker_scratch(w, d->dtype, 1, &d->count);
+    muster_tensor y;
+    MUSTER_TRY(muster_worker_scratch(w, d->dtype, 1, &d->count, &y));
     if (d->normal)
         assert_ok(muster_random_normal(w, 7, d->first, 1, 2, y));
     else
@@ -173,8 +177,9 @@ static muster_status gather(muster_worker *w, void *argument) {
             indices[i] = ops_random((int64_t)sizeof rows / row_bytes);
             memcpy(expected + i * row_bytes, rows + indices[i] * row_bytes, (size_t)row_bytes);
         }
-        muster_tensor from = on_device(w, MUSTER_U8, rows, sizeof rows), at = on_device(w, MUSTER_I64, indices, count),
-                      to = muster_worker_scratch(w, MUSTER_U8, 1, &bytes);
+        muster_tensor from = on_device(w, MUSTER_U8, rows, sizeof rows), at = on_device(w, MUSTER_I64, indices, count);
+        muster_tensor to;
+        MUSTER_TRY(muster_worker_scratch(w, MUSTER_U8, 1, &bytes, &to));
         assert_ok(mst_worker_gather_rows(w, to.data, from.data, row_bytes, at.data, count));
         same_bits(w, to, expected, "rows of bytes", (int)row_bytes);
     }
@@ -199,7 +204,8 @@ static muster_status sum_long(muster_worker *w, void *argument) {
         sums[i % COLUMNS] += values[i];
     }
     muster_tensor x = on_device(w, MUSTER_F32, values, ROWS * COLUMNS), all = muster_tensor_reshape(x, 2, (const int64_t[]){ROWS, COLUMNS});
-    muster_tensor y = muster_worker_scratch(w, MUSTER_F32, 1, (const int64_t[]){COLUMNS});
+    muster_tensor y;
+    MUSTER_TRY(muster_worker_scratch(w, MUSTER_F32, 1, (const int64_t[]){COLUMNS}, &y));
     assert_ok(muster_reduce(w, MUSTER_SUM, all, 0, y));
     assert_ok(muster_worker_read(w, y, muster_f32(once, COLUMNS)));
     assert_ok(muster_reduce(w, MUSTER_SUM, all, 0, y));
@@ -208,7 +214,8 @@ static muster_status sum_long(muster_worker *w, void *argument) {
     for (int64_t j = 0; j < COLUMNS; j++) ops_assert_near(once[j], sums[j], 1e-6);
     double total = 0;
     for (int64_t j = 0; j < COLUMNS; j++) total += sums[j];
-    muster_tensor mean = muster_worker_scratch(w, MUSTER_F32, 0, NULL);
+    muster_tensor mean;
+    MUSTER_TRY(muster_worker_scratch(w, MUSTER_F32, 0, NULL, &mean));
     assert_ok(muster_mean(w, x, mean));
     float received;
     assert_ok(muster_worker_read(w, mean, muster_f32(&received)));

@@ -26,7 +26,7 @@ static void make_operands(muster_worker *w, const mst_op_row *o, const mst_op_va
         t[i] = muster_tensor_make(dtype_of(&o->operands[i]), NULL, ndim, shape);
     }
     assert_ok(mst_operation_infer(o, values, t, "infer"));
-    for (int32_t i = 0; o->operands[i].name; i++) t[i] = muster_worker_scratch(w, t[i].dtype, t[i].ndim, t[i].shape);
+    for (int32_t i = 0; o->operands[i].name; i++) assert_ok(muster_worker_scratch(w, t[i].dtype, t[i].ndim, t[i].shape, &t[i]));
 }
 
 /* Does another operand share the axis? Rows with a shape rule of their own ("?") say so in their
@@ -73,12 +73,14 @@ static muster_status change_sizes(muster_worker *w, void *argument) {
 static muster_status change_reduced_sizes(muster_worker *w, void *argument) {
     int64_t *refused = argument;
     const int64_t shape[] = {5, 6, 7};
-    const muster_tensor x = muster_worker_scratch(w, MUSTER_F32, 3, shape);
+    muster_tensor x;
+    MUSTER_TRY(muster_worker_scratch(w, MUSTER_F32, 3, shape, &x));
     for (int32_t axis = 0; axis < 3; axis++) {
         int64_t left[2];
         for (int32_t d = 0, used = 0; d < 3; d++)
             if (d != axis) left[used++] = shape[d];
-        const muster_tensor y = muster_worker_scratch(w, MUSTER_F32, 2, left);
+        muster_tensor y;
+        MUSTER_TRY(muster_worker_scratch(w, MUSTER_F32, 2, left, &y));
         assert_ok(muster_reduce(w, MUSTER_SUM, x, axis, y));
         for (int32_t d = 0; d < 2; d++)
             for (int64_t change = -1; change <= 1; change += 2) {

@@ -57,6 +57,66 @@ static muster_status division_rules(muster_worker *w, void *argument) {
     return MUSTER_OK;
 }
 
+/* Shifts by less than 0, by as many bits as there are, and by more, as NumPy 2.4 computes them. */
+static muster_status shift_rules(muster_worker *w, void *argument) {
+    static const struct {
+        muster_dtype dtype;
+        int64_t a, by, left, right;
+    } rows[] = {{MUSTER_I8, -128, 1, 0, -64},
+                {MUSTER_I8, 3, 6, -64, 0},
+                {MUSTER_I8, -5, 7, -128, -1},
+                {MUSTER_I8, -5, 8, 0, -1},
+                {MUSTER_I8, 5, -1, 0, 0},
+                {MUSTER_I8, -5, -1, 0, -1},
+                {MUSTER_U8, 255, 1, 254, 127},
+                {MUSTER_U8, 255, 7, 128, 1},
+                {MUSTER_U8, 255, 8, 0, 0},
+                {MUSTER_I16, -2, 15, 0, -1},
+                {MUSTER_I16, 1, 15, -32768, 0},
+                {MUSTER_I32, 1, 31, INT32_MIN, 0},
+                {MUSTER_I32, INT32_MIN, 31, 0, -1},
+                {MUSTER_I32, INT32_MIN, 32, 0, -1},
+                {MUSTER_I32, INT32_MAX, INT32_MIN, 0, 0},
+                {MUSTER_U32, UINT32_MAX, 31, 0x80000000, 1},
+                {MUSTER_U32, UINT32_MAX, 32, 0, 0},
+                {MUSTER_I64, 1, 63, INT64_MIN, 0},
+                {MUSTER_I64, INT64_MIN, 63, 0, -1},
+                {MUSTER_I64, INT64_MIN, 64, 0, -1},
+                {MUSTER_I64, -9, 1, -18, -5},
+                {MUSTER_U64, -1, 63, INT64_MIN, 1},
+                {MUSTER_U64, -1, 64, 0, 0},
+                {MUSTER_U64, -1, -1, 0, 0}};
+    int *compared = argument;
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
+        for (int right = 0; right < 2; right++) {
+            ops_pair x[3];
+            for (int k = 0; k < 3; k++) x[k] = ops_laid_out(w, rows[i].dtype, 0, 0, 0, 0);
+            const size_t size = (size_t)muster_dtype_size(rows[i].dtype);
+            const int64_t values[] = {rows[i].a, rows[i].by};
+            for (int k = 0; k < 2; k++) {
+                memcpy(muster_tensor_address(x[k].host), &values[k], size);
+                ops_send(w, &x[k]);
+            }
+            assert_ok(muster_binary_op(w, right ? MUSTER_RIGHT_SHIFT : MUSTER_LEFT_SHIFT, x[0].device, x[1].device, x[2].device));
+            ops_fetch(w, &x[2]);
+            if (memcmp(muster_tensor_address(x[2].host), right ? &rows[i].right : &rows[i].left, size) != 0)
+                fail_msg("%s, %lld shifted by %lld to the %s", muster_dtype_name(rows[i].dtype), (long long)rows[i].a,
+                         (long long)rows[i].by, right ? "right" : "left");
+            ++*compared;
+        }
+    return MUSTER_OK;
+}
+
+static void test_shift_rules(void **state) {
+    (void)state;
+    static const char *const backends[] = {"host", "discrete"};
+    for (int b = 0; b < 2; b++) {
+        int compared = 0;
+        assert_ok(ops_run_on(backends[b], shift_rules, &compared));
+        assert_int_equal(compared, 24 * 2);
+    }
+}
+
 static void test_division_rules(void **state) {
     (void)state;
     static const char *const backends[] = {"host", "discrete"};
@@ -127,6 +187,7 @@ int main(void) {
     if (mst_discrete_register() != MUSTER_OK) return 1;
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_division_rules),
+        cmocka_unit_test(test_shift_rules),
         cmocka_unit_test(test_angles_and_lengths_are_within_an_ulp),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -19,7 +19,7 @@ enum { CHUNK = 1 << 16 };
 #ifdef MUSTER_TEST_SANITIZED
 enum { STRIDE = 2048 };
 #else
-enum { STRIDE = 256 };
+enum { STRIDE = 2048 };
 #endif
 
 static double sigmoid(double x) { return 1 / (1 + exp(-x)); }

@@ -15,13 +15,13 @@ expect() { # text, words
 deb=$(ls "$work"/made/*.deb)
 dpkg-deb -x "$deb" "$work/tree"
 files=0
-for name in bin/muster-mpi-shim include/muster/muster.h include/muster/muster.hpp include/muster/nodes.h share/muster/mpi/shim.c share/muster/mpi/wire_abi.h \
+for name in bin/muster-mpi-shim bin/muster-info include/muster/muster.h include/muster/muster.hpp include/muster/nodes.h share/muster/mpi/shim.c share/muster/mpi/wire_abi.h \
     share/muster/python/muster_ctypes.py README.md several-machines.md first.c LICENSE libmuster.so libmuster.so.0.1 muster.pc muster-config.cmake \
     muster-targets.cmake $(cd "$build" && ls libmuster-mpi-*.so 2>/dev/null); do
     find "$work/tree/usr" -path "*/$name" | grep -q . || wrong "the package lacks $name"
     files=$((files + 1))
 done
-[ "$files" -ge 16 ] || wrong "expected at least 16 files, looked for $files"
+[ "$files" -ge 17 ] || wrong "expected at least 17 files, looked for $files"
 case $deb in */muster_0.1.0_*.deb) ;; *) wrong "expected muster_0.1.0_ARCHITECTURE.deb, received $deb" ;; esac
 depends=$(dpkg-deb -f "$deb" Depends)
 expect "$depends" "libc6 (>= 2."
@@ -34,6 +34,8 @@ PKG_CONFIG_PATH=$(dirname "$(find "$work/tree" -name muster.pc)") && export PKG_
 # shellcheck disable=SC2046 # several words
 "$cc" "$first" $(pkg-config --cflags --libs muster) -o "$work/first"
 expect "$(LD_LIBRARY_PATH=$libraries MUSTER_NODES=none MUSTER_DEVICES=host:2 "$work/first")" "on 2 devices: 5000"
+info=$(find "$work/tree" -name muster-info)
+expect "$(MUSTER_BLAS=none "$info")" "no BLAS: MUSTER_BLAS is \"none\"" # it finds the library beside it
 [ -n "${MUSTER_TEST_FULL:-}" ] || exit 0
 
 # ---- in a bare Debian ----

@@ -52,7 +52,7 @@ assert ("depends_on", (f"cmake@{wanted}:",), {"type": "build"}) in said, wanted
 # The options of CMake's files that a user sets, and those that a developer sets.
 texts = [path.read_text() for path in [source / "CMakeLists.txt", *(source / "cmake").glob("*.cmake")]]
 options = set(re.findall(r"^option\((MUSTER_\w+)|^set\((MUSTER_\w+) \S+ CACHE \w+", "\n".join(texts), re.M))
-options = {first or second for first, second in options} - {"MUSTER_SANITIZE"}
+options = {first or second for first, second in options} - {"MUSTER_SANITIZE", "MUSTER_WERROR", "MUSTER_CMOCKA_STAND_IN", "MUSTER_FASHION_MNIST"}
 for mpi, mpicc in ((True, "/opt/mpi/bin/mpicc"), (False, None)):
     package.spec = Spec({"mpi": mpi, "openblas": True, "hwloc": False}, mpicc)
     arguments = package.cmake_args()

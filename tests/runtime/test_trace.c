@@ -1,5 +1,6 @@
 /* The trace of a runtime: by call, by the environment, while others run, and what the environment
  * may say. */
+#include "base_await.h"
 #include "base_check.h"
 #include "runtime_impl.h"
 #include "scheduler_trace_check.h"
@@ -162,7 +163,7 @@ static void a_trace_beside_calls_holds_whole_events(void **state) {
     caller c = {.runtime = open_two()};
     pthread_t thread;
     assert_int_equal(pthread_create(&thread, NULL, keep_calling, &c), 0);
-    while (atomic_load(&c.runs) < 1) sched_yield();
+    TEST_AWAIT(atomic_load(&c.runs) >= 1, 0);
     for (int i = 0; i < TRACES; i++) {
         snprintf(paths[i], sizeof paths[i], "%s/%d.json", p.folder, i);
         assert_ok(muster_runtime_trace(c.runtime, paths[i]));

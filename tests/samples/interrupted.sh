@@ -1,5 +1,5 @@
 #!/bin/sh
-# Ctrl-C: the step is finished, the parameters are still written, and the exit code is 130.
+# Ctrl-C: the step is finished or has no effect, the parameters are still written, and the exit code is 130.
 # usage: interrupted.sh TRAIN PYTHON DATA
 set -eu
 train=$1 data=$3

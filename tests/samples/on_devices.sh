@@ -10,7 +10,7 @@ tried=0 other=0
 for sample in "$@"; do
     tried=$((tried + 1))
     case $(basename "$sample") in
-    mesh) needs=4 ;;
+    mesh | from_jax) needs=4 ;;
     modes | replica_batch | variables | five_expressions) needs=2 ;;
     *) needs=$count ;;
     esac
@@ -24,4 +24,4 @@ for sample in "$@"; do
 done
 echo "$tried samples on $count devices, $other of them made for another number"
 [ $tried -ge 20 ]
-case $count in 2) [ $other -eq 1 ] ;; 4) [ $other -eq 4 ] ;; *) [ $other -eq 5 ] ;; esac
+case $count in 2) [ $other -eq 2 ] ;; 4) [ $other -eq 4 ] ;; *) [ $other -eq 6 ] ;; esac

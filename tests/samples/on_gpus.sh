@@ -1,5 +1,5 @@
 #!/bin/sh
-# A sample, unchanged, on two GPUs of the simulated machine and on two virtual ones of one (mesh: four): it prints what it prints on as many CPU devices.
+# A sample, unchanged, on two GPUs of the simulated machine and on two virtual ones of one (mesh, from_jax: four): it prints what it prints on as many CPU devices.
 # usage: on_gpus.sh SAMPLE LIBRARIES
 set -eu
 sample=$1
@@ -8,7 +8,7 @@ folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT
 [ -e "$MUSTER_CUDA_LIBRARIES/libcuda.so.1" ] || { echo "$MUSTER_CUDA_LIBRARIES: no simulated machine"; exit 1; }
 case $(basename "$sample") in
-mesh) count=4 virtual=cuda@0+0+0+0 ;;
+mesh | from_jax) count=4 virtual=cuda@0+0+0+0 ;;
 *) count=2 virtual=cuda@0+0 ;;
 esac
 export MUSTER_SIM_DEVICES=$count

@@ -7,6 +7,7 @@ import pathlib
 import signal
 import sys
 import threading
+import time
 import unittest
 
 import numpy
@@ -14,6 +15,7 @@ import numpy
 sys.path.insert(0, sys.argv[1])
 os.environ["MUSTER_LIBRARY"] = sys.argv[2]
 import muster_ctypes as muster  # noqa: E402
+import muster_expressions  # noqa: E402
 
 DEVICES = "host:2"
 
@@ -48,6 +50,42 @@ class Arrays(unittest.TestCase):
         copy_function(self.runtime, "float32", 2)([x[::-1, ::2]], [y[::2].T[:, ::-1][:, :3]])
         numpy.testing.assert_array_equal(y[::2].T[:, ::-1], x[::-1, ::2])
         self.assertFalse(y[1::2].any())
+
+    def test_a_tensor_keeps_its_array(self):
+        array = numpy.full(1000, 3, "f4")
+        references = sys.getrefcount(array)
+        tensor = muster.Tensor.of(array)
+        self.assertEqual(sys.getrefcount(array), references + 1)
+        part = self.runtime.library.tensor_slice(tensor, 1, 3)
+        del tensor
+        self.assertEqual(sys.getrefcount(array), references + 1)
+        seen = self.runtime.library.view(None, part)
+        del part
+        self.assertEqual(sys.getrefcount(array), references + 1)
+        self.assertEqual(list(seen), [3, 3])
+        del seen
+        self.assertEqual(sys.getrefcount(array), references)
+        bits = muster.BFloat16.rounded(array)
+        self.assertIs(muster.Tensor.of(bits).kept, bits.bits)
+
+    def test_views_of_inputs_are_read_only(self):
+        seen = []
+
+        def body(lib, worker, inputs, outputs):
+            view, part = lib.view(worker, inputs[0]), lib.view(worker, lib.tensor_slice(inputs[0], 0, 1))
+            seen.append((view.flags.writeable, part.flags.writeable, lib.view(worker, outputs[0]).flags.writeable,
+                         lib.view(worker, lib.scratch(worker, "float32", 2)).flags.writeable))
+            lib.view(worker, outputs[0])[...] = view
+
+        x, y = numpy.arange(4, dtype="f4"), numpy.zeros(4, "f4")
+        x.flags.writeable = False
+        self.runtime.function("body", body, [("x", "float32", 1, muster.SCATTER)], [("y", "float32", 1, muster.GATHER)])([x], [y])
+        self.assertEqual(seen, [(False, False, True, True)] * 2)
+        numpy.testing.assert_array_equal(x, y)
+
+    def test_too_few_arguments_are_refused_by_the_name_of_the_function(self):
+        with self.assertRaisesRegex(TypeError, "^muster_tensor_bytes: "):
+            self.runtime.library.tensor_bytes()
 
     def test_another_byte_order_is_refused(self):
         other = numpy.dtype("f4").newbyteorder()
@@ -245,6 +283,32 @@ class Calls(unittest.TestCase):
         asyncio.run(main())
 
 
+class Expressions(unittest.TestCase):
+    def setUp(self):
+        self.runtime = muster.Runtime(DEVICES)
+        self.addCleanup(self.runtime.close)
+        self.graph = muster_expressions.Graph(self.runtime, "g")
+        self.x = self.graph.input("x", "float32", (muster_expressions.ROWS,), muster.SCATTER)
+
+    def test_comparisons_are_expressions(self):
+        x, y = numpy.array([0, 1, 0, 2, 3], "f4"), numpy.zeros(5, "f4")
+        makers = {"equal": lambda e: e == 0, "not_equal": lambda e: e != 0, "reversed": lambda e: 1 == e, "less": lambda e: e < 2}
+        for name, make in makers.items():
+            self.graph.output(name, self.graph.apply("where", make(self.x), 1, self.x))
+        self.graph.output("abs", abs(-self.x))
+        results = [numpy.zeros(5, "f4") for _ in range(5)]
+        self.graph.compile()([x], results)
+        for result, make in zip(results, makers.values()):
+            numpy.testing.assert_array_equal(result, numpy.where(make(x), 1, x))
+        numpy.testing.assert_array_equal(results[4], x)
+
+    def test_an_expression_has_no_truth_value(self):
+        for use in (lambda: bool(self.x), lambda: 0 < self.x < 1, lambda: self.x and self.x, lambda: not self.x):
+            with self.assertRaisesRegex(TypeError, "an expression has no truth value"):
+                use()
+        self.assertEqual(len({self.x: 1, self.graph.number(1): 2}), 2)  # it can be a key
+
+
 class Failures(unittest.TestCase):
     def test_an_exception_of_a_body_is_the_cause(self):
         def fails(lib, worker, inputs, outputs):
@@ -254,6 +318,56 @@ class Failures(unittest.TestCase):
             with self.assertRaisesRegex(muster.MusterError, "ValueError: rank [01]") as caught:
                 runtime.function("fails", fails, [], [])([], [])
             self.assertIsInstance(caught.exception.__cause__, ValueError)
+
+    def test_the_cause_is_of_the_same_call(self):
+        def fails(lib, worker, inputs, outputs):
+            raise ValueError(f"row {int(lib.view(worker, inputs[0])[0])}")
+
+        with muster.Runtime("host:1") as runtime:
+            f, wrong = runtime.function("fails", fails, [("x", "float32", 1, muster.SCATTER)], []), []
+
+            def call(i):
+                try:
+                    f([numpy.full(1, i, "f4")], [])
+                except muster.MusterError as error:
+                    if str(error.__cause__) != f"row {i}":
+                        wrong.append((i, error.__cause__))
+
+            threads = [threading.Thread(target=lambda first=first: [call(first + k) for k in range(50)]) for first in range(0, 400, 100)]
+            [thread.start() for thread in threads]
+            [thread.join() for thread in threads]
+            self.assertEqual(wrong, [])
+            self.assertEqual(f.failures, [])
+
+    def test_what_ends_a_program_comes_out_of_the_call_itself(self):
+        for kind in SystemExit, KeyboardInterrupt:
+            def ends(lib, worker, inputs, outputs):
+                raise kind("the end")
+
+            with muster.Runtime(DEVICES) as runtime:
+                with self.assertRaisesRegex(kind, "^the end$"):
+                    runtime.function("ends", ends, [], [])([], [])
+
+    def test_a_body_can_clean_up_after_ctrl_c(self):
+        running, cleaned = threading.Event(), []
+
+        def endless(lib, worker, inputs, outputs):
+            try:
+                for _ in range(10**8):
+                    running.set()
+                    lib.copy(worker, inputs[0], inputs[0])
+            finally:
+                lib.copy(worker, inputs[0], inputs[0])
+                cleaned.append(lib.worker_rank(worker))
+
+        with muster.Runtime(DEVICES) as runtime:
+            f = runtime.function("endless", endless, [("x", "float32", 1, muster.SCATTER)], [])
+            killer = threading.Thread(target=lambda: (running.wait(), os.kill(os.getpid(), signal.SIGINT)))
+            killer.start()
+            with self.assertRaises(KeyboardInterrupt):
+                f([numpy.ones(8, "f4")], [])
+            killer.join()
+            self.assertEqual(sorted(cleaned), [0, 1])
 
     def test_ctrl_c_ends_the_call_and_leaves_the_runtime_usable(self):
         running = threading.Event()
@@ -275,6 +389,55 @@ class Failures(unittest.TestCase):
                 killer.join()
             copy_function(runtime, "float32", 1)([x], [y])
             self.assertTrue((y == 1).all())
+
+    def test_ctrl_c_ends_a_compiled_graph(self):
+        with muster.Runtime(DEVICES) as runtime:
+            graph, rows = muster_expressions.Graph(runtime, "long"), muster_expressions.ROWS
+            x, m = graph.input("x", "float32", (rows, 400), muster.SCATTER), graph.input("m", "float32", (400, 400), muster.BROADCAST)
+            h = x
+            for _ in range(400):
+                h = (h @ m).apply("tanh")
+            graph.output("mean", h.apply("mean"))
+            f = graph.compile()
+            arguments = [numpy.ones((400, 400), "f4"), numpy.zeros((400, 400), "f4")], [numpy.zeros((), "f4")]
+            f(*arguments)
+            killer = threading.Timer(0.05, lambda: os.kill(os.getpid(), signal.SIGINT))
+            killer.start()
+            with self.assertRaises(KeyboardInterrupt):
+                for _ in range(100):
+                    f(*arguments)
+            killer.join()
+            f(*arguments)
+
+    def test_a_second_ctrl_c_ends_waits_of_bodies(self):
+        running, ended = threading.Event(), threading.Event()
+
+        def waits(lib, worker, inputs, outputs):
+            running.set()
+            while lib.worker_rank(worker) == 0 and not lib.worker_cancelled(worker):
+                time.sleep(0.001)  # two that wait for each other would be refused
+            if lib.worker_rank(worker) > 0:
+                lib.worker_recv(worker, None, 0, 1, inputs[0])
+
+        def kill():
+            running.wait()
+            while not ended.wait(0.1):
+                os.kill(os.getpid(), signal.SIGINT)
+
+        def interrupt(*_):
+            if not ended.is_set():
+                ended.set()
+                raise KeyboardInterrupt
+
+        with muster.Runtime(DEVICES) as runtime:
+            f = runtime.function("waits", waits, [("x", "float32", 1, muster.SCATTER)], [])
+            killer, before = threading.Thread(target=kill), signal.signal(signal.SIGINT, interrupt)
+            killer.start()
+            with self.assertRaises(KeyboardInterrupt):
+                f([numpy.ones(8, "f4")], [])
+            killer.join()
+            signal.signal(signal.SIGINT, before)
+            copy_function(runtime, "float32", 1)([numpy.ones(8, "f4")], [numpy.zeros(8, "f4")])
 
     def test_a_closed_runtime_is_refused(self):
         with muster.Runtime(DEVICES) as runtime:
@@ -317,4 +480,4 @@ if __name__ == "__main__":
     cases = unittest.defaultTestLoader.loadTestsFromModule(sys.modules[__name__])
     print(f"{cases.countTestCases()} cases of {pathlib.Path(muster.__file__).name}")
     result = unittest.TextTestRunner(verbosity=2).run(cases)
-    sys.exit(0 if result.wasSuccessful() and result.testsRun == 26 else 1)
+    sys.exit(0 if result.wasSuccessful() and result.testsRun == 36 else 1)

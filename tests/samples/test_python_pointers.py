@@ -13,8 +13,8 @@ SIGNATURES = {
     "function_input": (I32, ADDRESS, ctypes.c_char_p, I32, I32, I32), "function_output": (I32, ADDRESS, ctypes.c_char_p, I32, I32, I32),
     "function_call": (I32, ADDRESS, ADDRESS, I32, ADDRESS, I32, ADDRESS), "variable_create_p": (I32, ADDRESS, ctypes.c_char_p, ADDRESS, ADDRESS),
     "function_variable": (I32, ADDRESS, ADDRESS, I32),
-    "variable_get_p": (I32, ADDRESS, I32, ADDRESS), "worker_variable_p": (None, ADDRESS, ADDRESS, ADDRESS),
-    "worker_scratch_p": (None, ADDRESS, I32, I32, ADDRESS, ADDRESS), "gemm_p": (I32, ADDRESS, F64, ADDRESS, ADDRESS, F64, ADDRESS),
+    "variable_get_p": (I32, ADDRESS, I32, ADDRESS), "worker_variable": (I32, ADDRESS, ADDRESS, ADDRESS),
+    "worker_scratch": (I32, ADDRESS, I32, I32, ADDRESS, ADDRESS), "gemm_p": (I32, ADDRESS, F64, ADDRESS, ADDRESS, F64, ADDRESS),
     "sum_p": (I32, ADDRESS, ADDRESS, ADDRESS), "worker_all_reduce_p": (I32, ADDRESS, ADDRESS, I32, ADDRESS, ADDRESS),
     "tensor_make_p": (None, I32, ADDRESS, I32, ADDRESS, ADDRESS), "tensor_none_p": (None, ADDRESS), "tensor_transpose_p": (None, ADDRESS, ADDRESS),
     "tensor_slice_axis_p": (None, ADDRESS, I32, I64, I64, ADDRESS), "tensor_reshape_p": (None, ADDRESS, I32, ADDRESS, ADDRESS),
@@ -110,9 +110,10 @@ def call(m):
 
     def body(worker, inputs, outputs, _):
         mine, total, product = m.empty(), m.empty(), m.empty()
-        m.worker_variable_p(worker, variable, mine)
-        m.worker_scratch_p(worker, m.number(b"F32"), 0, None, total)
-        m.worker_scratch_p(worker, m.number(b"F32"), 2, (I64 * 2)(1, 2), product)
+        for status in (m.worker_variable(worker, variable, mine), m.worker_scratch(worker, m.number(b"F32"), 0, None, total),
+                       m.worker_scratch(worker, m.number(b"F32"), 2, (I64 * 2)(1, 2), product)):
+            if status:
+                return status
         refusals.append((m.sum_p(worker, mine, None), m.last_error()))
         for status in (m.sum_p(worker, mine, total), m.gemm_p(worker, 10, inputs, m.make(b, 2, 2), 0, product), m.sum_p(worker, product, outputs),
                        m.worker_all_reduce_p(worker, None, m.number(b"SUM"), total, total)):

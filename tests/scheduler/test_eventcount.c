@@ -1,4 +1,5 @@
 /* The counter: waiting for a number by spinning, by sleeping, and both. */
+#include "base_await.h"
 #include "eventcount_impl.h"
 
 #include <pthread.h>
@@ -119,7 +120,7 @@ static void a_kick_without_a_reason_wakes_nobody_for_good(void **state) {
     sleeper s = {.spin_ns = 0};
     pthread_t thread;
     assert_int_equal(pthread_create(&thread, NULL, sleep_for_ever, &s), 0);
-    while (atomic_load(&s.counter.eventcount.sleepers) == 0) sched_yield();
+    TEST_AWAIT(atomic_load(&s.counter.eventcount.sleepers) != 0, 0);
     for (int32_t i = 0; i < 10; i++) mst_eventcount_notify(&s.counter.eventcount);
     mst_counter_publish(&s.counter, 1);
     pthread_join(thread, NULL);

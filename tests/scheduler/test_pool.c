@@ -1,4 +1,5 @@
 /* The pool: every worker runs every task, errors come back, and the next run is right. */
+#include "base_await.h"
 #include "scheduler_device.h"
 #include "topology_impl.h"
 
@@ -114,7 +115,7 @@ static void a_failure_without_a_message_gets_one(void **state) {
 static muster_status aborted_task(muster_worker *worker, void *argument) {
     int32_t failing = *(int32_t *)argument;
     if (worker->rank != failing) return mst_error(MUSTER_ABORTED, "somebody else failed");
-    while (!mst_pool_aborted(worker)) sched_yield(); /* the others' ABORTED comes first */
+    TEST_AWAIT(mst_pool_aborted(worker), 0); /* the others' ABORTED comes first */
     return muster_fail(MUSTER_USER, "the cause");
 }
 
@@ -169,6 +170,19 @@ static void a_queue_is_synchronised_and_its_failure_is_the_ranks(void **state) {
     plain_fail_sync(1, false);
     assert_int_equal(mst_pool_run(pool, count_task, &c), MUSTER_OK);
     mst_pool_destroy(pool);
+    mst_pool_destroy(like);
+}
+
+/* A device that is used after its pool looks at nothing of it. */
+static void a_pool_that_ends_leaves_its_devices(void **state) {
+    (void)state;
+    mst_device *devices[2];
+    plain_devices(devices, 2, false);
+    mst_pool *like = plain_pool(1, 0, -1, -1), *pool = NULL;
+    assert_int_equal(mst_pool_create(mst_pool_settings(like), devices, 2, &pool), MUSTER_OK);
+    for (int i = 0; i < 2; i++) assert_true(devices[i]->interrupt && devices[i]->interrupt_user);
+    mst_pool_destroy(pool);
+    for (int i = 0; i < 2; i++) assert_true(!devices[i]->interrupt && !devices[i]->interrupt_user);
     mst_pool_destroy(like);
 }
 
@@ -345,6 +359,7 @@ int main(void) {
         cmocka_unit_test(aborted_alone_is_still_a_failure),
         cmocka_unit_test(a_single_run_sees_one_worker_in_this_thread),
         cmocka_unit_test(a_queue_is_synchronised_and_its_failure_is_the_ranks),
+        cmocka_unit_test(a_pool_that_ends_leaves_its_devices),
         cmocka_unit_test(a_call_inside_a_task_is_refused),
         cmocka_unit_test(after_fork_calls_are_refused_and_destroy_returns),
         cmocka_unit_test(opening_a_thousand_times_leaks_nothing),

@@ -1,5 +1,6 @@
 /* Teams: ranks wait for each other, an aborted run ends every wait, and no rank leaves while a peer
  * reads. */
+#include "base_await.h"
 #include "scheduler_device.h"
 #include "team_private.h"
 
@@ -174,14 +175,14 @@ static muster_status slow_reader_task(muster_worker *worker, void *argument) {
     if (worker->rank == 0) {
         MUSTER_TRY(mst_team_read_begin(x->team, worker, tag));
         atomic_store(&x->inside, 1);
-        while (!mst_pool_aborted(worker)) sched_yield();
+        TEST_AWAIT(mst_pool_aborted(worker), 0);
         /* until rank 1 waits in its leave, or has come out too early */
-        while (sleepers_of(worker) == 0 && atomic_load(&x->inside) == 1) sched_yield();
+        TEST_AWAIT(sleepers_of(worker) != 0 || atomic_load(&x->inside) != 1, 0);
         atomic_compare_exchange_strong(&x->inside, &(int32_t){1}, 2);
         mst_team_read_end(x->team, worker, tag);
         return mst_team_leave(x->team, worker, tag, "copy");
     }
-    while (atomic_load(&x->inside) == 0) sched_yield();
+    TEST_AWAIT(atomic_load(&x->inside) != 0, 0);
     muster_fail(MUSTER_USER, "aborted by rank 1");
     mst_pool_abort(worker, MUSTER_USER);
     muster_status status = mst_team_leave(x->team, worker, tag, "copy");
@@ -206,7 +207,7 @@ static muster_status late_reader_task(muster_worker *worker, void *argument) {
     exchange *x = argument;
     uint64_t tag = mst_team_tag(x->team, worker);
     if (worker->rank == 1) return muster_fail(MUSTER_USER, "gone");
-    while (!mst_pool_aborted(worker)) sched_yield();
+    TEST_AWAIT(mst_pool_aborted(worker), 0);
     muster_status status = mst_team_read_begin(x->team, worker, tag);
     atomic_store(&x->inside, status);
     return status;
@@ -289,7 +290,7 @@ static muster_status long_run_task(muster_worker *worker, void *argument) {
     uint64_t tag = 0;
     int64_t value;
     for (int64_t round = 0; round < l->rounds; round++) tag = mst_team_tag(l->team, worker);
-    while (l->rounds == 1 && worker->rank == 1 && atomic_load(&l->looks) == 0 && !mst_pool_aborted(worker)) sched_yield();
+    TEST_AWAIT(l->rounds != 1 || worker->rank != 1 || atomic_load(&l->looks) != 0 || mst_pool_aborted(worker), 0);
     value = l->rounds + worker->rank;
     memcpy(mst_team_flag_line(l->team, worker->rank, tag)->payload, &value, sizeof value);
     mst_team_arrive(l->team, worker, tag);

@@ -27,7 +27,7 @@ static bench open_bench(void) {
     for (int r = 0; r < 2; r++) {
         b.recorders[r] = mst_alloc(sizeof(mst_recorder));
         assert_non_null(b.recorders[r]);
-        b.tracks[r] = (mst_trace_track){b.recorders[r], devices[r]};
+        b.tracks[r] = (mst_trace_track){.recorder = b.recorders[r], .device = devices[r]};
     }
     return b;
 }

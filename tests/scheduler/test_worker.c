@@ -5,6 +5,9 @@
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
+#ifdef __SANITIZE_ADDRESS__
+#include <sanitizer/asan_interface.h>
+#endif
 
 #include <cmocka.h>
 
@@ -36,7 +39,7 @@ static muster_status scratch_task(muster_worker *worker, void *argument) {
     int64_t shape[2] = {100, 70};
     muster_tensor tensors[20];
     for (int32_t i = 0; i < 20; i++) {
-        tensors[i] = muster_worker_scratch(worker, MUSTER_F32, 2, shape);
+        MUSTER_TRY(muster_worker_scratch(worker, MUSTER_F32, 2, shape, &tensors[i]));
         if (tensors[i].dtype != MUSTER_F32 || tensors[i].ndim != 2 || tensors[i].device != worker->rank)
             return muster_fail(MUSTER_USER, "wrong tensor");
         if ((uintptr_t)muster_tensor_address(tensors[i]) % 64 != 0) return muster_fail(MUSTER_USER, "not aligned");
@@ -64,7 +67,9 @@ static void a_repeated_run_allocates_no_scratch(void **state) {
 }
 
 static unsigned char *take_scratch(muster_worker *worker, int64_t bytes) {
-    return muster_tensor_address(muster_worker_scratch(worker, MUSTER_U8, 1, &bytes));
+    muster_tensor scratch;
+    assert_int_equal(muster_worker_scratch(worker, MUSTER_U8, 1, &bytes, &scratch), MUSTER_OK);
+    return muster_tensor_address(scratch);
 }
 
 /* Rounds that take more than a block give it back, and find the same memory; what was taken before
@@ -117,6 +122,34 @@ static muster_status refuse_marks_task(muster_worker *worker, void *argument) {
     return MUSTER_OK;
 }
 
+#ifdef __SANITIZE_ADDRESS__
+static bool may_use(const unsigned char *at) { return !__asan_address_is_poisoned(at); }
+
+static muster_status forbidden_task(muster_worker *worker, void *argument) {
+    const unsigned char *kept = take_scratch(worker, 3);
+    const int64_t mark = muster_worker_scratch_mark(worker);
+    const unsigned char *other = take_scratch(worker, 64);
+    assert_true(may_use(kept) && may_use(kept + 2) && !may_use(kept + 3) && !may_use(kept + 63));
+    assert_true(may_use(other) && may_use(other + 63) && !may_use(other + 64));
+    assert_int_equal(muster_worker_scratch_release(worker, mark), MUSTER_OK);
+    assert_true(may_use(kept + 2) && !may_use(other) && !may_use(other + 63));
+    assert_ptr_equal(take_scratch(worker, 1), other);
+    assert_true(may_use(other) && !may_use(other + 1));
+    *(const unsigned char **)argument = other;
+    return MUSTER_OK;
+}
+
+static void scratch_that_nobody_asked_for_is_forbidden_under_a_sanitizer(void **state) {
+    (void)state;
+    mst_pool *pool = plain_pool(1, 0, -1, -1);
+    const unsigned char *last = NULL;
+    assert_int_equal(mst_pool_run(pool, forbidden_task, &last), MUSTER_OK);
+    assert_non_null(last);
+    assert_false(may_use(last)); /* after its run */
+    mst_pool_destroy(pool);
+}
+#endif
+
 static void marks_that_are_none_are_refused(void **state) {
     (void)state;
     run_alone(refuse_marks_task, NULL, MUSTER_OK);
@@ -126,9 +159,10 @@ static void marks_that_are_none_are_refused(void **state) {
 
 static muster_status bad_scratch_task(muster_worker *worker, void *argument) {
     (void)argument;
-    muster_tensor none = muster_worker_scratch(worker, MUSTER_F32, 2, (int64_t[]){2, -1});
+    muster_tensor none;
     float value = 0;
-    if (none.dtype != MUSTER_DTYPE_NONE || worker->scratch_status != MUSTER_INVALID_ARGUMENT)
+    if (muster_worker_scratch(worker, MUSTER_F32, 2, (int64_t[]){2, -1}, &none) != MUSTER_INVALID_ARGUMENT ||
+        none.dtype != MUSTER_DTYPE_NONE || worker->scratch_status != MUSTER_INVALID_ARGUMENT)
         return muster_fail(MUSTER_INTERNAL, "accepted");
     return muster_worker_read(worker, none, muster_f32(&value));
 }
@@ -147,8 +181,10 @@ typedef struct request {
 
 static muster_status request_task(muster_worker *worker, void *argument) {
     request *r = argument;
-    muster_worker_scratch(worker, r->dtype, r->ndim, r->shape);
-    return worker->scratch_status;
+    muster_tensor scratch = muster_tensor_make(MUSTER_U8, r, 0, NULL);
+    const muster_status status = muster_worker_scratch(worker, r->dtype, r->ndim, r->shape, &scratch);
+    assert_int_equal(scratch.dtype, status == MUSTER_OK ? r->dtype : MUSTER_DTYPE_NONE);
+    return status;
 }
 
 static void sizes_that_cannot_be_are_refused(void **state) {
@@ -165,7 +201,8 @@ static void sizes_that_cannot_be_are_refused(void **state) {
 
 static muster_status copy_task(muster_worker *worker, void *argument) {
     float *values = argument, back[6] = {0};
-    muster_tensor there = muster_worker_scratch(worker, MUSTER_F32, 2, (int64_t[]){2, 3});
+    muster_tensor there;
+    MUSTER_TRY(muster_worker_scratch(worker, MUSTER_F32, 2, (int64_t[]){2, 3}, &there));
     MUSTER_TRY(muster_worker_write(worker, muster_f32(values, 6), there));
     MUSTER_TRY(muster_worker_read(worker, there, muster_f32(back, 3, 2)));
     return memcmp(values, back, sizeof(back)) == 0 ? MUSTER_OK : muster_fail(MUSTER_USER, "values changed");
@@ -178,8 +215,9 @@ static void values_go_to_the_device_and_back(void **state) {
 }
 
 static muster_status mismatch_task(muster_worker *worker, void *argument) {
-    muster_tensor host = *(muster_tensor *)argument;
-    return muster_worker_read(worker, muster_worker_scratch(worker, MUSTER_F32, 2, (int64_t[]){2, 3}), host);
+    muster_tensor host = *(muster_tensor *)argument, scratch;
+    MUSTER_TRY(muster_worker_scratch(worker, MUSTER_F32, 2, (int64_t[]){2, 3}, &scratch));
+    return muster_worker_read(worker, scratch, host);
 }
 
 static void copies_that_do_not_fit_are_refused(void **state) {
@@ -261,6 +299,9 @@ int main(void) {
         cmocka_unit_test(a_worker_knows_its_place_and_its_backend),
         cmocka_unit_test(a_repeated_run_allocates_no_scratch),
         cmocka_unit_test(scratch_is_given_back_to_a_mark),
+#ifdef __SANITIZE_ADDRESS__
+        cmocka_unit_test(scratch_that_nobody_asked_for_is_forbidden_under_a_sanitizer),
+#endif
         cmocka_unit_test(marks_that_are_none_are_refused),
         cmocka_unit_test(a_failed_request_fails_what_uses_it),
         cmocka_unit_test(sizes_that_cannot_be_are_refused),

@@ -3,6 +3,7 @@
 #ifndef SERVER_HOLD_H
 #define SERVER_HOLD_H
 
+#include "base_await.h"
 #include "server_fixture.h"
 
 #include <pthread.h>
@@ -26,7 +27,7 @@ static inline muster_status server_hold_rule(void *user, muster_dtype dtype, voi
     (void)dtype, (void)value, (void)tensor, (void)count, (void)scale;
     if (first > 0) return MUSTER_OK; /* the first shard only */
     atomic_store(&hold->inside, true);
-    while (!atomic_load(&hold->let_go)) server_pause();
+    TEST_AWAIT(atomic_load(&hold->let_go), 200000);
     atomic_store(&hold->inside, false);
     return MUSTER_OK;
 }
@@ -53,7 +54,7 @@ static inline void server_hold_begin(server_hold *hold, muster_server *server, i
     if (status == MUSTER_INVALID_ARGUMENT) fail_msg("%s", muster_last_error());
     assert_ok(status);
     assert_int_equal(pthread_create(&hold->thread, NULL, server_hold_main, hold), 0);
-    while (!atomic_load(&hold->inside)) server_pause();
+    TEST_AWAIT(atomic_load(&hold->inside), 200000);
 }
 
 static inline void server_hold_end(server_hold *hold) {

@@ -78,7 +78,7 @@ static muster_status device_tensors(muster_worker *w, muster_tensor *tensors) {
     numbers_make(&ones);
     numbers_set(&ones, 1);
     for (int32_t v = 0; v < VALUES; v++) {
-        tensors[v] = muster_worker_scratch(w, dtypes[v], 1, &counts[v]);
+        MUSTER_TRY(muster_worker_scratch(w, dtypes[v], 1, &counts[v], &tensors[v]));
         MUSTER_TRY(muster_worker_write(w, ones.tensors[v], tensors[v]));
     }
     return MUSTER_OK;

@@ -19,8 +19,9 @@ static muster_status own_tensors(muster_worker *w, muster_dtype dtype, muster_te
     float memory[COUNT];
     for (int32_t i = 0; i < VALUES; i++) {
         for (int64_t j = 0; j < value_sizes[i]; j++) memory[j] = element_of(muster_worker_rank(w), i, j);
-        const muster_tensor wide = muster_worker_scratch(w, MUSTER_F32, 1, &value_sizes[i]);
-        tensors[i] = muster_worker_scratch(w, dtype, 1, &value_sizes[i]);
+        muster_tensor wide;
+        MUSTER_TRY(muster_worker_scratch(w, MUSTER_F32, 1, &value_sizes[i], &wide));
+        MUSTER_TRY(muster_worker_scratch(w, dtype, 1, &value_sizes[i], &tensors[i]));
         MUSTER_TRY(muster_worker_write(w, muster_f32(memory, value_sizes[i]), wide));
         MUSTER_TRY(muster_copy(w, wide, tensors[i]));
     }
@@ -38,8 +39,9 @@ static muster_status compare_values(muster_worker *w, const creation_case *t, mu
     MUSTER_TRY(muster_worker_client(w, server, &client));
     for (int32_t i = 0; i < VALUES; i++) {
         float memory[COUNT];
-        muster_tensor received = muster_worker_scratch(w, t->dtype, 1, &value_sizes[i]),
-                      wide = muster_worker_scratch(w, MUSTER_F32, 1, &value_sizes[i]);
+        muster_tensor received, wide;
+        MUSTER_TRY(muster_worker_scratch(w, t->dtype, 1, &value_sizes[i], &received));
+        MUSTER_TRY(muster_worker_scratch(w, MUSTER_F32, 1, &value_sizes[i], &wide));
         MUSTER_TRY(muster_client_receive(client, i, received, NULL));
         MUSTER_TRY(muster_copy(w, received, wide));
         MUSTER_TRY(muster_worker_read(w, wide, muster_f32(memory, value_sizes[i])));
@@ -68,7 +70,7 @@ static muster_status create_body(muster_worker *w, void *user) {
     MUSTER_TRY(muster_worker_barrier(w, NULL));
     MUSTER_TRY(compare_values(w, t, server));
     MUSTER_TRY(muster_worker_barrier(w, NULL));
-    one = muster_worker_scratch(w, t->dtype, 1, &value_sizes[1]);
+    MUSTER_TRY(muster_worker_scratch(w, t->dtype, 1, &value_sizes[1], &one));
     MUSTER_TRY(muster_fill(w, 1, one));
     MUSTER_TRY(muster_worker_client(w, server, &client));
     return muster_client_send(client, 1, MUSTER_RULE_ADD, 1, one, 0, NULL);

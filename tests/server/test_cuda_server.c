@@ -2,6 +2,7 @@
  * worker's operations, without stopping its stream. On the simulated machine. */
 #include "base_machine.h"
 #include "muster/ops.h"
+#include "scheduler_scratch.h"
 #include "server_fixture.h"
 #include "sim.h"
 
@@ -43,7 +44,7 @@ static void close_world(world *t) {
     assert_int_equal(muster_sim_check_leaks(), 0);
 }
 
-static muster_tensor on_device(muster_worker *w) { return muster_worker_scratch(w, MUSTER_F32, 1, (const int64_t[]){N}); }
+static muster_tensor on_device(muster_worker *w) { return scratch_tensor(w, MUSTER_F32, 1, (const int64_t[]){N}); }
 
 static muster_status all_are(const float *got, float number) {
     for (int i = 0; i < N; i++) {

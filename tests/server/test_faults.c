@@ -1,6 +1,7 @@
 /* A failure is reported to the caller that caused it, and harms no other: rules that fail,
  * deadlines, lost calls, bodies that leave what they have begun, the end of a server that is busy,
  * and the order of those who wait. */
+#include "base_await.h"
 #include "base_machine.h"
 #include "base_pace.h"
 #include "muster/ops.h"
@@ -311,7 +312,8 @@ static muster_status fail_in_mid_send(muster_worker *w, void *user) {
     muster_request *request;
     if (muster_worker_rank(w) != 0) return MUSTER_OK;
     const int64_t shape[] = {N};
-    const muster_tensor scratch = muster_worker_scratch(w, MUSTER_F32, 1, shape);
+    muster_tensor scratch;
+    MUSTER_TRY(muster_worker_scratch(w, MUSTER_F32, 1, shape, &scratch));
     MUSTER_TRY(muster_worker_client(w, t->server, &client));
     MUSTER_TRY(muster_fill(w, 1, scratch));
     MUSTER_TRY(muster_client_send(client, 0, MUSTER_RULE_ADD, 0, scratch, 0, &request));
@@ -358,7 +360,7 @@ static muster_status wait_for_it(muster_worker *w, void *user) {
 
 static void *let_go_after_it_is_left(void *self) {
     leaving *l = self;
-    while (!atomic_load(&l->left)) server_pause();
+    TEST_AWAIT(atomic_load(&l->left), 200000);
     for (int i = 0; i < 100; i++) server_pause(); /* in which a call that does not wait returns */
     atomic_store(&l->t->hold.let_go, true);
     return NULL;
@@ -409,7 +411,7 @@ static void destroy_waits_for_what_has_begun_and_refuses_what_comes(void **state
     assert_ok(muster_client_receive(t.a, 0, muster_f32(got, N), &rest[0]));
     ending e = {.server = t.server};
     assert_int_equal(pthread_create(&e.thread, NULL, destroy_main, &e), 0);
-    while (atomic_load(&t.server->life) == MST_SERVER_OPEN) server_pause();
+    TEST_AWAIT(atomic_load(&t.server->life) != MST_SERVER_OPEN, 200000);
     assert_refused(add(t.b, &t, &rest[1]), MUSTER_BAD_STATE, "server 'server' has been destroyed");
     muster_client *late;
     assert_refused(muster_client_open(t.server, &late), MUSTER_BAD_STATE, "server 'server' has been destroyed");
@@ -461,14 +463,14 @@ static muster_status use_until_it_is_gone(muster_worker *w, void *user) {
         if (status == MUSTER_BAD_STATE) break;
         if (status != MUSTER_OK) return status;
     }
-    while (!atomic_load(&u->gone)) server_pause();
+    TEST_AWAIT(atomic_load(&u->gone), 200000);
     if (muster_worker_client(w, u->t->server, &client) != MUSTER_BAD_STATE) return muster_fail(MUSTER_USER, "expected BAD_STATE");
     return MUSTER_OK;
 }
 
 static void *destroy_when_used(void *self) {
     user_of *u = self;
-    while (atomic_load(&u->begun) < 2) server_pause();
+    TEST_AWAIT(atomic_load(&u->begun) >= 2, 200000);
     if (muster_server_destroy(u->t->server) == MUSTER_OK) atomic_store(&u->gone, true);
     return NULL;
 }

@@ -1,4 +1,5 @@
 /* How an event loop learns that operations of a client are done: by a function or an eventfd. */
+#include "base_await.h"
 #include "server_hold.h"
 
 #include <stdatomic.h>
@@ -43,9 +44,7 @@ static void expect_all(world *t, float expected) {
 
 static void count_news(void *user) { atomic_fetch_add(&((world *)user)->notified, 1); }
 
-static void wait_until_notified(world *t, int count) {
-    while (atomic_load(&t->notified) < count) server_pause();
-}
+static void wait_until_notified(world *t, int count) { TEST_AWAIT(atomic_load(&t->notified) >= count, 200000); }
 
 /* The operation is done: the request ends. */
 static muster_status test_ended(muster_request **request) {

@@ -25,7 +25,7 @@ set(level -O2)
 if(MUSTER_SANITIZE)
   set(level -O1)
 endif()
-target_compile_options(muster_simulated_kernels PRIVATE -ffp-contract=off -fno-exceptions -fno-rtti ${level})
+target_compile_options(muster_simulated_kernels PRIVATE -fno-exceptions -fno-rtti ${level})
 target_include_directories(muster_simulated_kernels PRIVATE ${MUSTER_SIMULATED_INCLUDE})
 # Kernels have plain names, and a program may hold them twice: in itself, and in the simulated machine's library.
 set_target_properties(muster_simulated_kernels PROPERTIES CXX_VISIBILITY_PRESET hidden POSITION_INDEPENDENT_CODE ON)

@@ -5,6 +5,7 @@
 
 #include "base_pace.h"
 
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -31,5 +32,20 @@ static inline void await_pause(int64_t pause_ns) { nanosleep(&(struct timespec){
             await_pause(pause_ns);                                       \
         }                                                                \
     } while (0)
+
+/* A barrier of threads, whose wait has an end, too; all zero but for the number of threads. */
+typedef struct await_barrier {
+    int32_t threads;
+    _Atomic int32_t arrived, rounds;
+} await_barrier;
+
+static inline void await_barrier_wait(await_barrier *barrier) {
+    const int32_t round = barrier->rounds;
+    if (atomic_fetch_add(&barrier->arrived, 1) + 1 == barrier->threads) {
+        barrier->arrived = 0;
+        barrier->rounds = round + 1;
+    } else
+        TEST_AWAIT(barrier->rounds != round, 50000);
+}
 
 #endif

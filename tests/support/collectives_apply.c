@@ -94,7 +94,7 @@ muster_status apply_write(apply_rank *a, muster_tensor to, const double *values)
 }
 
 static muster_status scratch(apply_rank *a, int64_t count, muster_tensor *made) {
-    *made = muster_worker_scratch(a->worker, a->plan.dtype, 1, &count);
+    MUSTER_TRY(muster_worker_scratch(a->worker, a->plan.dtype, 1, &count, made));
     return made->dtype ? MUSTER_OK : a->worker->scratch_status;
 }
 

@@ -219,7 +219,8 @@ static muster_status apply_begun(muster_worker *worker, muster_communicator *com
     const int64_t mark = muster_worker_scratch_mark(worker);
     mst_apply_request sums = request;
     sums.function = NULL;
-    sums.gradients = request.gradients = muster_worker_scratch(worker, input.dtype, 1, input.shape);
+    MUSTER_TRY(muster_worker_scratch(worker, input.dtype, 1, input.shape, &request.gradients));
+    sums.gradients = request.gradients;
     MUSTER_TRY(muster_copy(worker, input, sums.gradients));
     MUSTER_TRY(mst_worker_apply_sum_begin(worker, communicator, &sums, MST_APPLY_ALL_BUCKETS));
     MUSTER_TRY(mst_worker_exchange_end(worker));
@@ -402,7 +403,7 @@ muster_status case_member_open(case_member *member, muster_worker *worker, batch
                                    .discrete = !mst_device_is_host(worker->device),
                                    .output_at = input + GUARD,
                                    .velocity_at = input + output + GUARD};
-    member->arena = muster_worker_scratch(worker, MUSTER_U8, 1, &bytes);
+    MUSTER_TRY(muster_worker_scratch(worker, MUSTER_U8, 1, &bytes, &member->arena));
     if (member->arena.dtype == MUSTER_DTYPE_NONE) return worker->scratch_status;
     member->host = member->discrete ? mst_alloc_uninitialised((size_t)bytes) : muster_tensor_address(member->arena);
     return member->host ? MUSTER_OK : mst_out_of_memory("test", bytes);

@@ -63,8 +63,11 @@ static muster_status reference_updates(muster_worker *worker, const batch *b, mu
 static muster_status reference_task(muster_worker *worker, void *argument) {
     batch *b = argument;
     muster_dtype dtype = b->cases->dtype;
-    muster_tensor x = muster_worker_scratch(worker, dtype, 1, &b->length), y = muster_worker_scratch(worker, dtype, 1, &b->length);
-    muster_tensor z = muster_worker_scratch(worker, dtype, 1, &b->length);
+    muster_tensor x, y;
+    MUSTER_TRY(muster_worker_scratch(worker, dtype, 1, &b->length, &x));
+    MUSTER_TRY(muster_worker_scratch(worker, dtype, 1, &b->length, &y));
+    muster_tensor z;
+    MUSTER_TRY(muster_worker_scratch(worker, dtype, 1, &b->length, &z));
     MUSTER_TRY(write_vector(worker, b, muster_worker_rank(worker), x));
     if (b->cases->op == MUSTER_SUM) MUSTER_TRY(reference_updates(worker, b, x, y, z));
     MUSTER_TRY(muster_worker_all_reduce(worker, b->reference, b->cases->op, x, y));

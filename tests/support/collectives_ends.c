@@ -13,6 +13,6 @@ void ends_begin(void) { atomic_store(&ends.closed, 0); }
 
 void ends_note(nodes_test *test, mst_nodes *nodes, int32_t process) {
     if (process == 0) ends.close = nodes->wire->close;
-    pthread_barrier_wait(&test->barrier);
+    await_barrier_wait(&test->barrier);
     nodes->wire->close = ends_close;
 }

@@ -98,9 +98,10 @@ static bool owns_memory(const faults_member *s) { return mst_device_is_host(s->w
 static muster_status make_tensor(const faults_member *s, int64_t count, bool is_input, muster_tensor *tensor) {
     void *host = host_memory(s->worker->rank);
     bool parameters = !is_input && s->call.kind == FAULTS_ALL_REDUCE_AXPY;
-    *tensor = owns_memory(s) ? muster_tensor_make(s->call.dtype, malloc((size_t)(count * muster_dtype_size(s->call.dtype) + 1)), 1, &count)
-                             : muster_worker_scratch(s->worker, s->call.dtype, 1, &count);
-    if (tensor->dtype == MUSTER_DTYPE_NONE) return s->worker->scratch_status;
+    if (owns_memory(s))
+        *tensor = muster_tensor_make(s->call.dtype, malloc((size_t)(count * muster_dtype_size(s->call.dtype) + 1)), 1, &count);
+    else
+        MUSTER_TRY(muster_worker_scratch(s->worker, s->call.dtype, 1, &count, tensor));
     for (int64_t i = 0; i < count; i++)
         put(s->call.dtype, host, i, is_input ? faults_value(s, s->rank, i) : parameters ? faults_parameter(i) : -7);
     return muster_worker_write(s->worker, muster_tensor_make(s->call.dtype, host, 1, &count), *tensor);
@@ -205,7 +206,7 @@ static faults_call twisted(const faults_plan *plan, faults_call call) {
 
 static muster_status stay_away(faults_member *s) {
     atomic_int *ready = &s->plan->ready;
-    while (atomic_load(ready) < s->plan->here - 1 && !muster_worker_cancelled(s->worker)) nap(100000);
+    TEST_AWAIT(atomic_load(ready) >= s->plan->here - 1 || muster_worker_cancelled(s->worker), 100000);
     stand_still_until_cancelled(s->worker);
     return MUSTER_OK;
 }

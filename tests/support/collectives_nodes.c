@@ -34,6 +34,7 @@ static void *main_of_thread(void *argument) {
                                        .fail_after_ns = -1,
                                        .on_lost = test->on_lost,
                                        .abort_after_ns = test->environment ? 0 : grace,
+                                       .close_grace_ns = test->close_grace_ns,
                                        .log = log_line,
                                        .log_user = test};
     mst_nodes *nodes = NULL;
@@ -55,7 +56,7 @@ void nodes_run(nodes_test *test) {
     nodes_thread threads[NODES_MOST];
     pthread_t ids[NODES_MOST];
     pthread_mutex_init(&test->lock, NULL);
-    pthread_barrier_init(&test->barrier, NULL, (unsigned)processes);
+    test->barrier = (await_barrier){.threads = processes};
     test->launch = wire_launch_create(&test->launch_options);
     assert_non_null(test->launch);
     mst_wire_test_open = test->open ? test->open : wire_launch_open;
@@ -68,7 +69,6 @@ void nodes_run(nodes_test *test) {
     test->counts = wire_launch_count(test->launch);
     test->aborted = wire_launch_aborted(test->launch);
     wire_launch_destroy(test->launch);
-    pthread_barrier_destroy(&test->barrier);
     pthread_mutex_destroy(&test->lock);
 }
 

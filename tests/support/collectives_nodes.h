@@ -4,6 +4,7 @@
 #ifndef MST_COLLECTIVES_NODES_H
 #define MST_COLLECTIVES_NODES_H
 
+#include "base_await.h"
 #include "base_check.h"
 #include "nodes/rounds_private.h"
 #include "wire_launch.h"
@@ -16,6 +17,7 @@ struct nodes_test {
     wire_launch_options launch_options;
     int32_t on_lost;
     int64_t abort_after_ns; /* the option; nothing: 1 ms, by the option */
+    int64_t close_grace_ns; /* the option */
     bool environment;       /* the option is not set: the environment says */
     void (*body)(nodes_test *test, mst_nodes *nodes,
                  int32_t process); /* open and joined; process p has p + 1 ranks. No deadlines but those that the body sets */
@@ -31,7 +33,7 @@ struct nodes_test {
     char message[NODES_MOST][NODES_NOTES][MST_MESSAGE_SIZE];
     pthread_mutex_t lock;
     char log[2048];
-    pthread_barrier_t barrier; /* of all processes, for bodies */
+    await_barrier barrier; /* of all processes, for bodies */
 };
 
 /* Runs the body in all processes. */

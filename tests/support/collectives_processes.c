@@ -73,6 +73,8 @@ void __real_mst_nodes_close(mst_nodes *nodes);
 void __wrap_mst_nodes_close(mst_nodes *nodes);
 muster_status __real_mst_pool_run(mst_pool *pool, mst_task task, void *argument);
 muster_status __wrap_mst_pool_run(mst_pool *pool, mst_task task, void *argument);
+muster_status __real_mst_pool_call(mst_pool *pool, mst_task task, void *argument);
+muster_status __wrap_mst_pool_call(mst_pool *pool, mst_task task, void *argument);
 
 void __wrap_mst_nodes_close(mst_nodes *nodes) {
     if (nodes) atomic_fetch_add(&report.bytes, atomic_load(&nodes->wire->sent_bytes));
@@ -82,6 +84,11 @@ void __wrap_mst_nodes_close(mst_nodes *nodes) {
 muster_status __wrap_mst_pool_run(mst_pool *pool, mst_task task, void *argument) {
     atomic_fetch_add(&report.tasks, mst_pool_size(pool));
     return __real_mst_pool_run(pool, task, argument);
+}
+
+muster_status __wrap_mst_pool_call(mst_pool *pool, mst_task task, void *argument) {
+    atomic_fetch_add(&report.tasks, mst_pool_size(pool));
+    return __real_mst_pool_call(pool, task, argument);
 }
 
 #ifndef MUSTER_CMOCKA_STAND_IN

@@ -39,8 +39,12 @@ static muster_status open_pool(spans_process *process) {
 }
 
 muster_status spans_process_open(spans_process *process) {
-    const mst_nodes_options options = {
-        .warn_after_ns = -1, .fail_after_ns = process->launch->fail_after_ns, .on_lost = 1, .log = log_open, .log_user = process};
+    const mst_nodes_options options = {.warn_after_ns = -1,
+                                       .fail_after_ns = process->launch->fail_after_ns,
+                                       .close_grace_ns = process->launch->close_grace_ns,
+                                       .on_lost = 1,
+                                       .log = log_open,
+                                       .log_user = process};
     char *names;
     MUSTER_TRY(mst_nodes_open(&options, &process->nodes));
     open_devices(process);
@@ -126,6 +130,7 @@ muster_status spans_try_open(spans_launch *launch, const spans_options *options)
                              .algorithm = options->algorithm,
                              .fixed_order = options->fixed_order,
                              .wire_dtype = options->wire_dtype};
+    launch->close_grace_ns = options->close_grace_ns;
     launch->fail_after_ns = options->fail_after_ns ? options->fail_after_ns : 60 * 1000000000ll;
     launch->wire =
         wire_launch_create(&(wire_launch_options){.processes = options->processes,

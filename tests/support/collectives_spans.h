@@ -30,7 +30,7 @@ struct spans_launch {
     int32_t processes, total;
     int32_t discrete; /* the last ones of each process's ranks are discrete devices */
     const char *algorithm;
-    int64_t fail_after_ns;
+    int64_t fail_after_ns, close_grace_ns;
     bool fixed_order;
     muster_dtype wire_dtype;
     int64_t left; /* messages and requests in the wire when all have closed */
@@ -42,7 +42,8 @@ typedef struct spans_options {
     int32_t processes;
     int32_t discrete;
     const char *algorithm;
-    int64_t fail_after_ns; /* 0: 60 s */
+    int64_t fail_after_ns;  /* 0: 60 s */
+    int64_t close_grace_ns; /* as in mst_nodes_options */
     int32_t processes_per_host;
     const char *hosts; /* instead of it, as in wire_launch_options */
     uint64_t seed;

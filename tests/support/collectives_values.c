@@ -1,11 +1,12 @@
 #include "collectives_values.h"
 #include "base_pace.h"
 #include "base_seed.h"
+#include "scheduler_scratch.h"
 
 #include <stdio.h>
 
 muster_tensor values_copy(muster_worker *w, muster_tensor host) {
-    muster_tensor t = muster_worker_scratch(w, host.dtype, host.ndim, host.shape);
+    muster_tensor t = scratch_tensor(w, host.dtype, host.ndim, host.shape);
     return muster_worker_write(w, host, t) == MUSTER_OK ? t : muster_tensor_none();
 }
 

@@ -169,14 +169,15 @@ void ranks_refused(ranks_body body, muster_status expected, const char *text) {
 
 muster_status ranks_filled(muster_worker *worker, muster_dtype dtype, int32_t ndim, const int64_t *shape, double value,
                            muster_tensor *tensor) {
-    *tensor = muster_worker_scratch(worker, dtype, ndim, shape);
+    MUSTER_TRY(muster_worker_scratch(worker, dtype, ndim, shape, tensor));
     return muster_fill(worker, value, *tensor);
 }
 
 muster_status ranks_given(muster_worker *worker, muster_dtype dtype, int32_t ndim, const int64_t *shape, const double *values,
                           muster_tensor *tensor) {
-    *tensor = muster_worker_scratch(worker, dtype, ndim, shape);
-    const muster_tensor wide = muster_worker_scratch(worker, MUSTER_F64, ndim, shape);
+    MUSTER_TRY(muster_worker_scratch(worker, dtype, ndim, shape, tensor));
+    muster_tensor wide;
+    MUSTER_TRY(muster_worker_scratch(worker, MUSTER_F64, ndim, shape, &wide));
     const muster_status status = muster_worker_write(worker, muster_tensor_make(MUSTER_F64, (void *)(uintptr_t)values, ndim, shape), wide);
     return status ? status : muster_copy(worker, wide, *tensor);
 }
@@ -196,7 +197,8 @@ muster_status ranks_counted(muster_worker *worker, muster_dtype dtype, int32_t n
 static muster_status ranks_values(muster_worker *worker, muster_tensor tensor, double **values) {
     const int64_t count = muster_tensor_count(tensor);
     *values = malloc(((size_t)count + 1) * sizeof **values);
-    const muster_tensor wide = muster_worker_scratch(worker, MUSTER_F64, tensor.ndim, tensor.shape);
+    muster_tensor wide;
+    MUSTER_TRY(muster_worker_scratch(worker, MUSTER_F64, tensor.ndim, tensor.shape, &wide));
     muster_status status = muster_copy(worker, tensor, wide);
     if (!status) status = muster_worker_read(worker, wide, muster_tensor_make(MUSTER_F64, *values, tensor.ndim, tensor.shape));
     return status;

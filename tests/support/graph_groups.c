@@ -79,15 +79,24 @@ static void add_row(making *m, const mst_operator *op, const muster_attribute *a
     if (node->type.dtype == m->dtype) m->chain = node;
 }
 
+uint32_t group_dtypes(const mst_operator *op) {
+    const mst_op_value operation = {.integer = op->operation};
+    const mst_op_row *row = op->elementwise;
+    uint32_t dtypes = op->dtypes ? op->dtypes : MST_ALL_DTYPES;
+    if (op->id == MST_OPERATOR_divide) dtypes &= MST_FLOAT_DTYPES;
+    for (muster_dtype dtype = MUSTER_DTYPE_NONE + 1; dtype < MST_DTYPE_COUNT; dtype++)
+        if (row->takes && !row->takes(dtype, &operation)) dtypes &= ~(uint32_t)MST_DTYPE_BIT(dtype);
+    return dtypes;
+}
+
 static void add_operator(making *m, const mst_operator *op) {
-    const uint32_t takes = op->dtypes ? op->dtypes : MST_ALL_DTYPES;
-    if (!(takes & MST_DTYPE_BIT(m->dtype))) return;
+    if (!(group_dtypes(op) & MST_DTYPE_BIT(m->dtype))) return;
     if (op->id == MST_OPERATOR_cast) {
         for (muster_dtype to = MUSTER_DTYPE_NONE + 1; to < MST_DTYPE_COUNT; to++)
             if (to != m->dtype) add_row(m, op, ATTRIBUTES({.name = "dtype", .integer = to}));
     } else if (op->id == MST_OPERATOR_clip) {
         const bool real = mst_dtype_is_float(m->dtype);
-        add_row(m, op, ATTRIBUTES({.name = "low", .number = real ? -0.1 : 2.5}, {.name = "high", .number = real ? 0.7 : 99.5}));
+        add_row(m, op, ATTRIBUTES({.name = "low", .number = real ? -0.1 : 2}, {.name = "high", .number = real ? 0.7 : 99}));
     } else {
         add_row(m, op, NULL);
     }

@@ -16,6 +16,9 @@ typedef struct row_groups {
 } row_groups;
 void row_groups_make(muster_runtime *runtime, row_groups *made);
 
+/* The dtypes of operands for which the elementwise operator is a node of its own: + of truth values
+ * is logical_or, and / of integers a quotient in f64. */
+uint32_t group_dtypes(const mst_operator *op);
 /* Adds the node, and those of its operands that are neither numbers nor members. */
 void group_add_member(mst_fused_group *group, muster_expr *node, bool result);
 

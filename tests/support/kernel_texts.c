@@ -129,6 +129,14 @@ static const char add_u32_offset[] =
 static const char add_half[] = "KERNEL void add_half(GLOBAL_MEM ga_half *a, GLOBAL_MEM ga_half *b, GLOBAL_MEM ga_half *c, ga_size n) {\n"
                                "    MUSTER_EACH(i, n) c[i] = ga_float2half(ga_half2float(a[i]) + ga_half2float(b[i]));\n"
                                "}\n";
+/* Rows, columns and m may be of any integer type; a body may end by continue. */
+static const char pairs[] = "KERNEL void pairs(GLOBAL_MEM ga_uint *x, ga_uint n, ga_ssize m) {\n"
+                            "    MUSTER_EACH_2(row, n, column, m) {\n"
+                            "        x[row * m + column] += 1;\n"
+                            "        if (column % 3 == 1) continue;\n"
+                            "        x[row * m + column] += 16 + row * 256 + column;\n"
+                            "    }\n"
+                            "}\n";
 static const char a_plus_2b[] =
     "KERNEL void a_plus_2b(GLOBAL_MEM ga_uint *a, ga_ssize a0, ga_ssize a1, GLOBAL_MEM ga_uint *b, ga_ssize b0, ga_ssize b1,\n"
     "                      GLOBAL_MEM ga_uint *c, ga_ssize c0, ga_ssize c1, ga_size n0, ga_size n1) {\n"
@@ -273,6 +281,7 @@ TYPES(of_every_type, MUSTER_PARAMETER_BUFFER, MUSTER_I8, MUSTER_U8, MUSTER_I16, 
 TYPES(of_buffers, MUSTER_PARAMETER_BUFFER, MUSTER_PARAMETER_BUFFER, MUSTER_PARAMETER_BUFFER, MUSTER_PARAMETER_BUFFER,
       MUSTER_PARAMETER_BUFFER, MUSTER_PARAMETER_BUFFER, MUSTER_PARAMETER_BUFFER, MUSTER_PARAMETER_BUFFER);
 TYPES(of_offset, MUSTER_PARAMETER_BUFFER, MUSTER_PARAMETER_SIZE, MUSTER_PARAMETER_BUFFER, MUSTER_PARAMETER_BUFFER, MUSTER_PARAMETER_SIZE);
+TYPES(of_pairs, MUSTER_PARAMETER_BUFFER, MUSTER_U32, MUSTER_PARAMETER_SSIZE);
 TYPES(of_a_plus_2b, MUSTER_PARAMETER_BUFFER, MUSTER_PARAMETER_SSIZE, MUSTER_PARAMETER_SSIZE, MUSTER_PARAMETER_BUFFER,
       MUSTER_PARAMETER_SSIZE, MUSTER_PARAMETER_SSIZE, MUSTER_PARAMETER_BUFFER, MUSTER_PARAMETER_SSIZE, MUSTER_PARAMETER_SSIZE,
       MUSTER_PARAMETER_SIZE, MUSTER_PARAMETER_SIZE);
@@ -299,6 +308,7 @@ const kernel_text kernel_texts[] = {
     {"add_u32", add_u32, COUNT(of_tables), NULL},
     {"add_u32_offset", add_u32_offset, COUNT(of_offset), NULL},
     {"add_half", add_half, COUNT(of_tables), "GA_USE_HALF"},
+    {"pairs", pairs, COUNT(of_pairs), NULL},
     {"a_plus_2b", a_plus_2b, COUNT(of_a_plus_2b), NULL},
     {"ax_plus_y", ax_plus_y, COUNT(of_ax_plus_y), NULL},
     {"tree_static", tree_static, of_buffers, 2, NULL},

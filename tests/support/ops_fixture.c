@@ -86,8 +86,8 @@ ops_pair ops_make(muster_worker *worker, muster_dtype dtype, int64_t storage) {
     static _Alignas(64) char memory[PAIRS][OPS_STORAGE * 8];
     static int used;
     assert_true(storage <= OPS_STORAGE);
-    ops_pair pair = {.host_storage = muster_tensor_make(dtype, memory[used++ % PAIRS], 1, &storage),
-                     .device_storage = muster_worker_scratch(worker, dtype, 1, &storage)};
+    ops_pair pair = {.host_storage = muster_tensor_make(dtype, memory[used++ % PAIRS], 1, &storage)};
+    assert_ok(muster_worker_scratch(worker, dtype, 1, &storage, &pair.device_storage));
     for (int64_t i = 0; i < storage; i++) {
         double value = (double)ops_random(7) - (ops_is_unsigned(dtype) ? 0 : 3);
         mst_convert(dtype, (char *)pair.host_storage.data + i * muster_dtype_size(dtype), MUSTER_F64, &value, 1);

@@ -1,5 +1,6 @@
 /* Variables of several processes: every operation beside the same one in one process with as many
  * devices, which is the oracle. */
+#include "base_pace.h"
 #include "muster/initialiser.h"
 #include "muster/variable.h"
 #include "runtime_launch.h"
@@ -366,7 +367,7 @@ static void operate_without_memory(launch_process *p) {
     float back[4] = {0};
     poor_program g = {.given = {5, 0, 6, 0}, .matrix = {1, 2, 3, 4}};
     muster_runtime_options options = launch_options("host:1");
-    options.fail_after_ns = 5000000000; /* far above what an operation takes: a process that waits alone fails the test */
+    options.fail_after_ns = test_patience(5000000000); /* far above what an operation takes: a process that waits alone fails the test */
     launch_ok(p, muster_runtime_open(&options, &g.runtime));
     launch_ok(p, muster_variable_create(g.runtime, "v", muster_f32(back, 2), &g.v));
     launch_ok(p, muster_variable_create(g.runtime, "m", muster_f32(g.matrix, 2, 2), &g.m));

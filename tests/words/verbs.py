@@ -6,12 +6,12 @@ import sys
 
 # What a public function acts on; the functions of operations.def and the like have no such noun.
 OBJECTS = ("argument buffer call_options client communicator downpour driver driver_options dtype easgd expr function graph graph_options initialiser_options "
-           "kernel kernel_options kernels operator operator_options pending request requests runtime runtime_options runtime_tensor server server_options status "
-           "tensor variable variables worker worker_scratch").split()
+           "kernel kernel_options kernels library operator operator_options pending request requests runtime runtime_options runtime_tensor server server_options status "
+           "tensor threshold variable variables worker worker_scratch").split()
 # The first word of a name that asks a question, declares a part of a function, or makes a view.
-NOUNS = set("address alpha attribute backend base bits buffer buffers bytes cancelled capacity client communicator count cublas cuda description device "
+NOUNS = set("address alpha attribute backend base bits buffer buffers bytes cancelled capacity client communicator count cublas cuda data description device "
             "dtype elements fetched first float function graph host hosts input int is kernel lengths log mark name ndim number outgoing output parameter port "
-            "process processes rank result rows scratch shape shard shards size slices ssize state status tensor total update variable weight weights whole".split())
+            "process processes rank result rows scratch shape shard shards size slices ssize state status strided tensor total update variable weight weights whole".split())
 
 
 def table_of(page):

@@ -1,6 +1,9 @@
 /* The description of a runtime's GPUs. */
 #include "cuda_convolution_impl.h"
 #include "cuda_device_private.h"
+#include "cudnn_api_private.h"
+#include "library_facts_impl.h"
+#include "locale_impl.h"
 #include "nvrtc_api_private.h"
 
 #include <stdio.h>
@@ -50,7 +53,73 @@ static double mebibytes(int64_t bytes) { return (double)bytes / (1 << 20); }
 
 void mst_cuda_describe_device(const mst_device *device, char *text, size_t size) {
     const mst_cuda *cuda = mst_cuda_of(device);
-    snprintf(text, size, "%s: compute capability %d.%d, %d multiprocessors, %.4g MiB of device memory reserved and %.4g MiB for cuBLAS",
-             cuda->label, (int)cuda->architecture / 10, (int)cuda->architecture % 10, (int)cuda->processors, mebibytes(cuda->slab.total),
-             mebibytes((int64_t)cuda->blas_workspace_bytes));
+    mst_snprintf(text, size, "%s: compute capability %d.%d, %d multiprocessors, %.4g MiB of device memory reserved and %.4g MiB for cuBLAS",
+                 cuda->label, (int)cuda->architecture / 10, (int)cuda->architecture % 10, (int)cuda->processors,
+                 mebibytes(cuda->slab.total), mebibytes((int64_t)cuda->blas_workspace_bytes));
+}
+
+/* ---- the libraries without a device ---- */
+
+static void simulated_text(mst_library_facts *facts) {
+    if (mst_foreign_simulated()) snprintf(facts->text, sizeof facts->text, "simulated");
+}
+
+bool mst_cuda_has_driver(mst_library_facts *facts) {
+    const mst_cuda_api *api;
+    char reason[MST_MESSAGE_SIZE];
+    if (mst_cuda_api_get(&api) == MUSTER_OK) return true;
+    mst_error_save(reason);
+    facts->found = false;
+    snprintf(facts->text, sizeof facts->text, "not looked for without the CUDA driver: %.400s", reason);
+    return false;
+}
+
+void mst_cuda_get_driver_facts(mst_library_facts *facts) {
+    const mst_cuda_api *api;
+    if (mst_cuda_api_get(&api) != MUSTER_OK) {
+        mst_library_missing(facts);
+        return;
+    }
+    const int version = mst_cuda_driver_version();
+    mst_library_found(facts, &api->cuInit);
+    snprintf(facts->text, sizeof facts->text, "for CUDA %d.%d%s", version / 1000, version % 1000 / 10,
+             mst_foreign_simulated() ? ", simulated" : "");
+}
+
+void mst_cuda_get_nvrtc_facts(mst_library_facts *facts) {
+    const mst_nvrtc_api *api;
+    int major, minor;
+    if (!mst_cuda_has_driver(facts)) return;
+    if (mst_nvrtc_api_get(&api) != MUSTER_OK) {
+        mst_library_missing(facts);
+        return;
+    }
+    if (api->nvrtcVersion(&major, &minor) == MST_NVRTC_SUCCESS) snprintf(facts->version, sizeof facts->version, "%d.%d", major, minor);
+    mst_library_found(facts, &api->nvrtcVersion);
+    simulated_text(facts);
+}
+
+/* The version would need a device: the file's name has one. */
+void mst_cuda_get_cublas_facts(mst_library_facts *facts) {
+    const mst_cublas_api *api;
+    if (!mst_cuda_has_driver(facts)) return;
+    if (mst_cublas_api_get(&api) != MUSTER_OK) {
+        mst_library_missing(facts);
+        return;
+    }
+    mst_library_found(facts, &api->cublasGetVersion_v2);
+    simulated_text(facts);
+}
+
+void mst_cuda_get_cudnn_facts(mst_library_facts *facts) {
+    const mst_cudnn_api *api;
+    if (!mst_cuda_has_driver(facts)) return;
+    if (mst_cudnn_api_get(&api) != MUSTER_OK) {
+        mst_library_missing(facts);
+        return;
+    }
+    const size_t version = api->cudnnGetVersion();
+    snprintf(facts->version, sizeof facts->version, "%zu.%zu.%zu", version / 10000, version / 100 % 100, version % 100);
+    mst_library_found(facts, &api->cudnnGetVersion);
+    simulated_text(facts);
 }

@@ -9,6 +9,7 @@
 #include "code_impl.h"
 #include "cuda_device_private.h"
 #include "environment_impl.h"
+#include "locale_impl.h"
 
 #include <pthread.h>
 #include <stdio.h>
@@ -163,7 +164,8 @@ static void peer_leave_behind(probe *p) {
     char what[100];
     peer_note_stuck(p->local);
     peer_note_stuck(p->remote);
-    snprintf(what, sizeof what, "loads, stores and copies of %d words had not ended after %.3g s", WORDS, (double)mst_cuda_probe_ns * 1e-9);
+    mst_snprintf(what, sizeof what, "loads, stores and copies of %d words had not ended after %.3g s", WORDS,
+                 (double)mst_cuda_probe_ns * 1e-9);
     peer_notice(p, what);
 }
 

@@ -1,5 +1,7 @@
 /* The OpenCL state of this process: the device, its sub-devices, and their context. */
 #include "opencl_state_private.h"
+
+#include "library_facts_impl.h"
 #include "own_thread_impl.h"
 
 #include <pthread.h>
@@ -158,4 +160,15 @@ muster_status mst_opencl_get(const mst_opencl **cl) {
 muster_status mst_opencl_probe(void) {
     const mst_opencl *cl;
     return mst_opencl_get(&cl);
+}
+
+void mst_opencl_get_facts(mst_library_facts *facts) {
+    const mst_opencl *cl;
+    if (mst_opencl_get(&cl) != MUSTER_OK) {
+        mst_library_missing(facts);
+        return;
+    }
+    mst_library_found(facts, &cl->api->clGetPlatformIDs);
+    snprintf(facts->version, sizeof facts->version, "%.*s", (int)strcspn(cl->version, " "), cl->version);
+    snprintf(facts->text, sizeof facts->text, "%s%.95s", cl->is_pocl ? "PoCL, " : "", cl->name);
 }

@@ -199,6 +199,7 @@ muster_status muster_operator_attribute_value(const muster_operator_node *node, 
                                     .integer = from->integer,
                                     .integers = text ? NULL : from->list,
                                     .count = text ? 0 : from->count,
+                                    .kind = (int32_t)rows[a].kind,
                                     .text = text ? (const char *)from->list : NULL};
         return MUSTER_OK;
     }

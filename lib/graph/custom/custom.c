@@ -1,12 +1,15 @@
 /* Operators of the program: creating and destroying them, their names, who holds them. */
 #include "custom_private.h"
-
+#include "hash_impl.h"
 #include "options_impl.h"
 
 #include <string.h>
 
 pthread_mutex_t mst_custom_lock = PTHREAD_MUTEX_INITIALIZER;
-static mst_custom *custom_named; /* all operators that have a name, of all runtimes */
+enum { CUSTOM_SLOTS = 1024 };
+static mst_custom *custom_named[CUSTOM_SLOTS]; /* all operators that have a name, of all runtimes, by its hash */
+
+static mst_custom **custom_slot(const char *name) { return &custom_named[mst_text_hash(name, (int64_t)strlen(name)) & (CUSTOM_SLOTS - 1)]; }
 
 /* What a graph holds. */
 struct mst_custom_list {
@@ -30,7 +33,7 @@ static void custom_end(mst_custom *custom) {
     mst_error_save(message);
     if (!atomic_load(&custom->closed)) {
         mst_pool *pool = custom->object.runtime->pool;
-        if (mst_pool_enter(pool, "muster_operator_destroy", 0) != MUSTER_OK) {
+        if (mst_pool_enter_to_end(pool, "muster_operator_destroy") != MUSTER_OK) {
             (void)mst_error_restore(MUSTER_OK, message);
             return;
         }
@@ -50,7 +53,7 @@ static void custom_release(mst_custom *custom) {
 
 static void custom_unname(mst_custom *custom) {
     pthread_mutex_lock(&mst_custom_lock);
-    for (mst_custom **link = &custom_named; custom->named && *link; link = &(*link)->next)
+    for (mst_custom **link = custom_slot(custom->row.name); custom->named && *link; link = &(*link)->next)
         if (*link == custom) {
             *link = custom->next;
             break;
@@ -93,7 +96,7 @@ const mst_operator *mst_custom_named(mst_graph *graph, const char *name) {
     mst_custom *found = NULL;
     struct mst_custom_list *held = NULL;
     pthread_mutex_lock(&mst_custom_lock);
-    for (mst_custom *custom = custom_named; custom && !found; custom = custom->next)
+    for (mst_custom *custom = *custom_slot(name); custom && !found; custom = custom->next)
         if (custom->object.runtime == graph->runtime && strcmp(custom->row.name, name) == 0) found = custom;
     if (found && !graph_holds(graph, found)) {
         held = mst_arena_take(&graph->arena, sizeof *held);
@@ -122,9 +125,10 @@ static muster_status custom_add(muster_runtime *runtime, mst_custom *custom, con
     const muster_status status = mst_runtime_add(runtime, &custom->object, "operator", name, where);
     if (status == MUSTER_OK) {
         pthread_mutex_lock(&mst_custom_lock);
+        mst_custom **slot = custom_slot(name);
         custom->named = true;
-        custom->next = custom_named;
-        custom_named = custom;
+        custom->next = *slot;
+        *slot = custom;
         pthread_mutex_unlock(&mst_custom_lock);
     }
     mst_pool_leave(runtime->pool);
@@ -188,7 +192,7 @@ muster_status muster_operator_destroy(muster_operator *made) {
     mst_custom *custom = made->custom;
     if (!custom) return mst_error(MUSTER_BAD_STATE, "%s: operator: expected one that exists, received one that has been destroyed", where);
     mst_pool *pool = custom->object.runtime->pool;
-    MUSTER_TRY(mst_pool_enter(pool, where, 0));
+    MUSTER_TRY(mst_pool_enter_to_end(pool, where));
     custom_unname(custom);
     custom->object.kind = "ended operator"; /* its name is free again */
     custom_retire_handle(custom);

@@ -128,7 +128,7 @@ static muster_status argument_of(const muster_operator_node *node, const mst_cus
         *argument = number_of(type, tensor->strides[from->axis], 0, true);
         break;
     default:
-        *argument = muster_argument_buffer(*tensor);
+        *argument = muster_argument_strided(*tensor); /* contiguous, unless the operator takes strides */
     }
     return MUSTER_OK;
 }

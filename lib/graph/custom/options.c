@@ -108,7 +108,7 @@ static muster_status text_parts_check(const mst_custom *custom, const muster_ope
     bool more;
     const int32_t operands = mst_operator_operand_count(&custom->row, &more);
     if (o->rule || o->body_count || o->bodies || o->prepare || o->release || o->gradient || o->no_gradient || o->view || o->in_place ||
-        o->kernels || o->launch || o->host_operands || o->distribution || o->results > 1)
+        o->kernels || o->launch || o->host_operands || o->strided_operands || o->distribution || o->results > 1)
         return parts_refuse("text", "no other parts beside a text, received some");
     if (operands == 0 || more) return parts_refuse("operands", "1 or more names without \"...\" beside a text, received others");
     for (int32_t a = 0; custom->row.attributes[a].name; a++)
@@ -129,6 +129,24 @@ static muster_status bodies_check(const muster_operator_options *o) {
     return MUSTER_OK;
 }
 
+/* Dtypes are for operators whose result follows operand 0; a rule and a text say their own. */
+static muster_status dtypes_check(const muster_operator_options *o) {
+    if (o->dtypes && (o->rule || o->text))
+        return mst_error(MUSTER_INVALID_ARGUMENT, "%s: dtypes: expected 0 beside a rule or a text, received 0x%x", where,
+                         (unsigned)o->dtypes);
+    if (o->dtypes & ~(uint32_t)MST_ALL_DTYPES)
+        return mst_error(MUSTER_INVALID_ARGUMENT, "%s: dtypes: expected MUSTER_DTYPE_BIT(dtype) of dtypes, received 0x%x", where,
+                         (unsigned)o->dtypes);
+    return MUSTER_OK;
+}
+
+static uint32_t dtypes_of(const muster_operator_options *o) {
+    enum { USUAL = MST_DTYPE_BIT(MUSTER_F32) | MST_DTYPE_BIT(MUSTER_F64) };
+    const uint32_t halves = o->halves ? MST_DTYPE_BIT(MUSTER_F16) | MST_DTYPE_BIT(MUSTER_BF16) : 0;
+    if (o->rule || o->text) return 0;
+    return (o->dtypes ? o->dtypes : USUAL) | halves;
+}
+
 static muster_status parts_check(const mst_custom *custom, const muster_operator_options *o) {
     bool more;
     const int32_t operands = mst_operator_operand_count(&custom->row, &more);
@@ -145,6 +163,9 @@ static muster_status parts_check(const mst_custom *custom, const muster_operator
     if (o->host_operands & ~mask)
         return mst_error(MUSTER_INVALID_ARGUMENT, "%s: host_operands: expected a mask of %d operands, received 0x%x", where, (int)operands,
                          (unsigned)o->host_operands);
+    if (o->strided_operands & ~mask)
+        return mst_error(MUSTER_INVALID_ARGUMENT, "%s: strided_operands: expected a mask of %d operands, received 0x%x", where,
+                         (int)operands, (unsigned)o->strided_operands);
     if (o->in_place & ~mask || o->in_place & o->host_operands)
         return mst_error(MUSTER_INVALID_ARGUMENT, "%s: in_place: expected a mask of operands on the device, received 0x%x", where,
                          (unsigned)o->in_place);
@@ -166,6 +187,7 @@ static bool bodies_copy(mst_custom *custom, const muster_operator_options *o) {
 static bool options_copy(mst_custom *custom, const char *name, const muster_operator_options *o) {
     bool good = true;
     custom->options = *o;
+    if (o->dtypes & (MST_DTYPE_BIT(MUSTER_F16) | MST_DTYPE_BIT(MUSTER_BF16))) custom->options.halves = 1;
     custom->options.text = text_copy(custom, o->text, &good);
     custom->options.kernels = text_copy(custom, o->kernels, &good);
     custom->options.launch = text_copy(custom, o->launch, &good);
@@ -184,10 +206,12 @@ muster_status mst_custom_describe(mst_custom *custom, const char *name, const mu
     MUSTER_TRY(operands_read(custom, o->operands, &good));
     MUSTER_TRY(attributes_read(custom, o->attributes, &good));
     MUSTER_TRY(o->text ? text_parts_check(custom, o) : parts_check(custom, o));
+    MUSTER_TRY(dtypes_check(o));
     if (!good || !options_copy(custom, name, o)) return mst_out_of_memory(where, (int64_t)sizeof *custom);
     custom->row.id = MST_OPERATORS;
     custom->row.results = o->results > 1 ? o->results : 1;
     custom->row.in_place = o->in_place;
+    custom->row.dtypes = dtypes_of(o);
     custom->row.flags = MST_OPERATOR_ALL_GRADIENTS;
     custom->row.infer = mst_custom_infer;
     custom->row.expand = o->text ? mst_custom_expand : NULL;

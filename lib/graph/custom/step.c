@@ -1,6 +1,7 @@
 /* An application of an operator runs on one worker: state, values on the host, the body. */
 #include "custom_private.h"
 
+#include "tensor_impl.h"
 #include "worker_impl.h"
 
 #include <string.h>
@@ -91,11 +92,7 @@ static muster_status host_memory(custom_step *step, int32_t i) {
     *host = step->in[i];
     host->device = MUSTER_DEVICE_HOST;
     host->byte_offset = 0;
-    int64_t elements = 1;
-    for (int32_t d = host->ndim - 1; d >= 0; d--) {
-        host->strides[d] = elements;
-        elements *= host->shape[d] > 0 ? host->shape[d] : 1;
-    }
+    mst_tensor_set_strides(host);
     const int64_t bytes = muster_tensor_bytes(*host);
     host->data = mst_arena_take(&step->memory, (size_t)bytes + 1);
     return host->data ? MUSTER_OK : mst_out_of_memory(step->node.custom->row.name, bytes);
@@ -106,7 +103,7 @@ static muster_status host_read(muster_worker *worker, custom_step *step, int32_t
     if (step->host[i].dtype == MUSTER_DTYPE_NONE) MUSTER_TRY(host_memory(step, i));
     muster_tensor from = step->in[i];
     if (!muster_tensor_is_contiguous(from)) {
-        from = muster_worker_scratch(worker, from.dtype, from.ndim, from.shape);
+        MUSTER_TRY(muster_worker_scratch(worker, from.dtype, from.ndim, from.shape, &from));
         MUSTER_TRY(muster_copy(worker, step->in[i], from));
     }
     MUSTER_TRY(muster_worker_read(worker, from, step->host[i]));
@@ -114,14 +111,27 @@ static muster_status host_read(muster_worker *worker, custom_step *step, int32_t
     return MUSTER_OK;
 }
 
-static bool custom_operand_on_host(const mst_custom *custom, int32_t i) { return i < 32 && custom->options.host_operands >> i & 1; }
+static bool has_operand(uint32_t mask, int32_t i) { return i < 32 && mask >> i & 1; }
+
+/* Replaces an operand that is not contiguous by a copy. In a contiguous operand the axes of size 1
+ * get the strides of muster_tensor_make. */
+static muster_status contiguous_make(muster_worker *worker, muster_tensor *operand) {
+    const muster_tensor from = *operand;
+    if (mst_tensor_contiguous(from)) {
+        mst_tensor_set_strides(operand);
+        return MUSTER_OK;
+    }
+    MUSTER_TRY(muster_worker_scratch(worker, from.dtype, from.ndim, from.shape, operand));
+    return muster_copy(worker, from, *operand);
+}
 
 static muster_status step_bind(muster_worker *worker, custom_step *step, const mst_step_run *run) {
     const mst_custom *custom = step->node.custom;
     for (int32_t r = 0; r < custom->row.results; r++) step->out[r] = *run->out[r];
     for (int32_t i = 0; i < run->node->input_count; i++) {
         step->in[i] = *run->in[i];
-        if (custom_operand_on_host(custom, i)) MUSTER_TRY(host_read(worker, step, i));
+        if (has_operand(custom->options.host_operands, i)) MUSTER_TRY(host_read(worker, step, i));
+        if (!has_operand(custom->options.strided_operands, i)) MUSTER_TRY(contiguous_make(worker, &step->in[i]));
     }
     return MUSTER_OK;
 }

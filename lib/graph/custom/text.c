@@ -63,7 +63,7 @@ static muster_status text_try(mst_custom *custom, muster_runtime *runtime, muste
     const int32_t count = mst_operator_operand_count(&custom->row, &more);
     MUSTER_TRY(muster_graph_create(runtime, custom->row.name, &handle));
     for (int32_t i = 0; i < count; i++)
-        x[i] = muster_graph_input(handle, custom->row.operands[i], dtype, MUSTER_SHAPE(MUSTER_ROWS), MUSTER_SCATTER);
+        x[i] = (muster_graph_input)(handle, custom->row.operands[i], dtype, MUSTER_SHAPE(MUSTER_ROWS), MUSTER_SCATTER);
     for (int32_t a = 0; custom->row.attributes[a].name; a++)
         values[a] = (mst_graph_value){.number = custom->row.attributes[a].required ? 1 : custom->row.attributes[a].number,
                                       .integer = custom->row.attributes[a].required ? 1 : (int64_t)custom->row.attributes[a].number};

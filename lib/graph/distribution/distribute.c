@@ -100,7 +100,12 @@ static void try_way(const mst_distributing *d, const muster_expr *node, mst_dist
 }
 
 static void try_result(const mst_distributing *d, const muster_expr *node, mst_distribution result, choice *best) {
-    for (int32_t way = 0; way < MST_NODE_WAYS && mst_has_result_in(node, result, way, best->tried); way++) try_way(d, node, result, best);
+    for (int32_t way = 0; way < MST_NODE_WAYS; way++) {
+        const bool found = mst_has_result_in(node, result, way, best->tried) ||
+                           (way == 0 && mst_is_rounded_before(node, result, d->wishes[node->id], best->tried));
+        if (!found) return;
+        try_way(d, node, result, best);
+    }
 }
 
 /* Rows first: of equal costs the first is taken. */
@@ -153,6 +158,10 @@ static muster_status node_distribute(mst_distributing *d, muster_expr *node, cho
     for (int32_t i = 0; i < node->input_count; i++) {
         inputs[i] = mst_value_convert(d, &d->made[node->inputs[i]->id], best->operands[i]);
         if (mst_node_is_error(inputs[i])) return graph->latest;
+    }
+    if (mst_travels_wide(d, node, best->result)) {
+        made->nodes[0] = mst_node_combined(node, inputs, best->result);
+        return mst_node_is_error(made->nodes[0]) ? graph->latest : MUSTER_OK;
     }
     made->nodes[0] = mst_node_with(node, inputs, best->result);
     if (d->shards && best->result.kind == MST_PARTIAL && !mst_node_is_error(made->nodes[0]))

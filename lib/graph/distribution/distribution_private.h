@@ -71,6 +71,17 @@ double mst_bytes_received(const muster_expr *node, mst_distribution to, const in
  * parameter needs the value later. */
 void mst_graph_wish(const mst_graph *graph, const bool *used, int32_t count, mst_distribution *wishes);
 
+/* ---- halves.c ---- */
+
+/* Returns whether the result is a partial sum that is computed and exchanged in a wider dtype. */
+bool mst_travels_wide(const mst_distributing *d, const muster_expr *node, mst_distribution result);
+/* The value of such a node, which every worker has. inputs[]: its operands, as the way needs
+ * them. */
+muster_expr *mst_node_combined(const muster_expr *node, muster_expr **inputs, mst_distribution result);
+/* Is it a cast to halves of partial sums that the update of a parameter sums? They travel in the
+ * dtype of the parameter. */
+bool mst_is_rounded_before(const muster_expr *node, mst_distribution result, mst_distribution wish, mst_distribution *operands);
+
 /* ---- distribute.c ---- */
 
 /* Does the operator have this way to compute a result in this distribution? operands[] become the

@@ -81,15 +81,15 @@ static muster_tensor laid_at(muster_tensor block, int64_t first, const muster_te
     return made;
 }
 
-static muster_tensor scratch_for(muster_worker *worker, const muster_tensor *like) {
-    return muster_worker_scratch(worker, like->dtype, 1, (const int64_t[]){muster_tensor_count(*like)});
+static muster_status scratch_for(muster_worker *worker, const muster_tensor *like, muster_tensor *made) {
+    return muster_worker_scratch(worker, like->dtype, 1, (const int64_t[]){muster_tensor_count(*like)}, made);
 }
 
 /* x, or a copy of it without gaps. */
 static muster_status without_gaps(muster_worker *worker, const muster_tensor *x, muster_tensor *result) {
     *result = *x;
     if (muster_tensor_is_contiguous(*x)) return MUSTER_OK;
-    *result = muster_worker_scratch(worker, x->dtype, x->ndim, x->shape);
+    MUSTER_TRY(muster_worker_scratch(worker, x->dtype, x->ndim, x->shape, result));
     return muster_copy(worker, *x, *result);
 }
 
@@ -100,7 +100,7 @@ static muster_status parts_pack(muster_worker *worker, const mst_step_run *run, 
         *block = *x;
         return MUSTER_OK;
     }
-    *block = scratch_for(worker, x);
+    MUSTER_TRY(scratch_for(worker, x, block));
     int64_t first = 0;
     for (int32_t r = 0; r < run->sharing->size; r++) {
         const muster_tensor part = part_of(run, *x, axis, r);
@@ -173,7 +173,8 @@ static muster_status run_all_gather(muster_worker *worker, const mst_step_run *r
     const int32_t axis = run->node->inputs[0]->distribution.axis;
     const int64_t mark = muster_worker_scratch_mark(worker);
     const bool in_order = parts_in_order(run->out[0], axis);
-    muster_tensor x, block = in_order ? *run->out[0] : scratch_for(worker, run->out[0]);
+    muster_tensor x, block = *run->out[0];
+    if (!in_order) MUSTER_TRY(scratch_for(worker, run->out[0], &block));
     MUSTER_TRY(without_gaps(worker, run->in[0], &x));
     MUSTER_TRY(muster_worker_all_gather(worker, muster_worker_communicator(worker), x, block));
     if (!in_order) MUSTER_TRY(parts_unpack(worker, run, block, axis, run->out[0]));
@@ -186,7 +187,8 @@ static muster_status run_all_to_all(muster_worker *worker, const mst_step_run *r
     const int32_t from = run->node->inputs[0]->distribution.axis, to = run->node->distribution.axis, size = run->sharing->size;
     const int64_t mark = muster_worker_scratch_mark(worker);
     int64_t *send, few[64];
-    muster_tensor block, received = scratch_for(worker, run->out[0]);
+    muster_tensor block, received;
+    MUSTER_TRY(scratch_for(worker, run->out[0], &received));
     send = 2 * size <= 64 ? few : mst_alloc((size_t)(2 * size) * sizeof *send);
     if (!send) return mst_out_of_memory("muster_function_call", 2 * (int64_t)size * (int64_t)sizeof *send);
     for (int32_t r = 0; r < size; r++) {

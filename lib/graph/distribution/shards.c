@@ -44,8 +44,7 @@ static bool is_layout_shared(mst_distribution distribution, const muster_tensor 
 static muster_status shard_layout(muster_worker *worker, mst_distribution distribution, const muster_tensor *shard, muster_tensor *made) {
     *made = *shard;
     if (!is_layout_shared(distribution, shard)) return MUSTER_OK;
-    *made = muster_worker_scratch(worker, shard->dtype, shard->ndim, shard->shape);
-    return made->dtype == MUSTER_DTYPE_NONE ? worker->scratch_status : MUSTER_OK;
+    return muster_worker_scratch(worker, shard->dtype, shard->ndim, shard->shape, made);
 }
 
 /* The tensors of one shard. */

@@ -40,7 +40,7 @@ void mst_graph_wish(const mst_graph *graph, const bool *used, int32_t count, mst
     for (int32_t id = count - 1; id >= 0; id--) {
         const muster_expr *node = graph->nodes[id];
         if (!used[id] || wishes[id].kind == MST_LOCAL || node->input_count > MST_GRAPH_OPERANDS) continue;
-        if (!mst_has_result_in(node, wishes[id], 0, operands)) continue;
+        if (!mst_has_result_in(node, wishes[id], 0, operands) && !mst_is_rounded_before(node, wishes[id], wishes[id], operands)) continue;
         for (int32_t i = 0; i < node->input_count; i++) {
             const muster_expr *operand = node->inputs[i];
             /* Other parts of a parameter than its own would be exchanged, and rows are parts

@@ -19,8 +19,7 @@ muster_status mst_combine_run(muster_worker *worker, const mst_instance *instanc
     const int64_t mark = muster_worker_scratch_mark(worker);
     muster_tensor value = instance->tensors[step->copy_from];
     if (!lies_alike(&value, step->out[0])) {
-        value = muster_worker_scratch(worker, value.dtype, value.ndim, value.shape);
-        if (value.dtype == MUSTER_DTYPE_NONE) return worker->scratch_status;
+        MUSTER_TRY(muster_worker_scratch(worker, value.dtype, value.ndim, value.shape, &value));
         memcpy(value.strides, step->out[0]->strides, sizeof value.strides);
         MUSTER_TRY(muster_copy(worker, instance->tensors[step->copy_from], value));
     }

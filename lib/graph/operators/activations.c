@@ -58,7 +58,12 @@ ACTIVATION(hard_swish, "x (x / 6 + 1/2, limited to [0, 1])", {0}) {
     return E(multiply, X, clip_to(E(add, E(multiply, X, NUMBER(1. / 6)), NUMBER(0.5)), 0, 1));
 }
 
-ACTIVATION(mish, "x tanh(log(1 + exp(x)))", {0}) { return E(multiply, X, E(tanh, E(softplus, X))); }
+/* From 40 on it is x, in every dtype; the product would have the gradient 0 times infinity there.
+ * */
+ACTIVATION(mish, "x tanh(log(1 + exp(x)))", {0}) {
+    muster_expr *bounded = E(minimum, X, NUMBER(40));
+    return E(where, E(greater, X, NUMBER(40)), X, E(multiply, bounded, E(tanh, E(softplus, bounded))));
+}
 
 ACTIVATION(softsign, "x / (1 + |x|)", {0}) {
     /* f16 and bf16 in f32: the two parts of its gradient are nearly equal where x is large */

@@ -1,6 +1,7 @@
 /* Elements by an index of their own along one axis, and rows by index along any axis. */
 #include "composite_private.h"
 #include "ops_impl.h"
+#include "runtime_impl.h"
 
 /* ---- indices in range ---- */
 
@@ -49,21 +50,69 @@ muster_expr *mst_indices_checked(const mst_draft *draft, muster_expr *indices, m
 
 /* ---- places ---- */
 
-/* The places of the elements (others..., index) in an array (others..., n), counted from its first
- * element. indices (others..., k), whose values are in [0, n): another one would be a place of
- * another row. */
-static muster_expr *flat_places(mst_graph *graph, muster_expr *indices, mst_dim rows, muster_expr *n) {
-    if (mst_node_is_error(indices)) return indices;
-    const mst_dim k = indices->type.dims[indices->type.ndim - 1];
-    muster_expr *numbers =
+/* How an array lies as one vector: the elements along the axis are a group, for each place in the
+ * other axes. With the axis last a group lies in one piece, and rows that count groups are parts of
+ * the vector. With the axis first rows along the axis are parts of it. */
+typedef struct along {
+    int32_t axis;
+    bool axis_first;
+    mst_dim groups;
+    int64_t axes[MUSTER_MAX_DIMS]; /* the order, once something has been flattened */
+} along;
+
+/* false: a size overflows. */
+static bool along_make(const mst_draft *draft, int32_t axis, mst_dim size, along *made) {
+    mst_graph *graph = draft->graph;
+    *made = (along){.axis = axis, .groups = MST_DIM_ONE};
+    for (int32_t d = 0; d < X->type.ndim; d++)
+        if (d != axis) made->groups = mst_dim_multiply(graph, made->groups, X->type.dims[d]);
+    if (made->groups == MST_DIM_NONE) return false;
+    const mst_dim sizes[] = {X->type.dims[axis], Y->type.dims[axis], size};
+    bool rows = false;
+    for (int32_t i = 0; i < 3; i++) rows = rows || graph->dims[sizes[i]].powers[MST_SIZE_ROWS] != 0;
+    made->axis_first = graph->dims[made->groups].powers[MST_SIZE_ROWS] == 0 && (axis == 0 || (rows && graph->runtime->total > 1));
+    return true;
+}
+
+/* As a vector; *type, if not NULL, is that before it. */
+static muster_expr *along_flat(along *a, muster_expr *x, mst_type *type) {
+    const uint32_t axis = 1u << a->axis, others = ((1u << x->type.ndim) - 1) & ~axis;
+    muster_expr *moved = mst_axes_last(x, a->axis_first ? others : axis, a->axes);
+    if (mst_node_is_error(moved)) return moved;
+    const mst_dim count = mst_dim_multiply(x->graph, a->groups, x->type.dims[a->axis]);
+    if (type) *type = moved->type;
+    return count == MST_DIM_NONE ? x->graph->error : mst_reshape_to(moved, 1, &count);
+}
+
+/* The places of the elements of a vector of groups with n elements each. The indices are in [0, n):
+ * another one would be a place of another group. */
+static muster_expr *along_places(along *a, muster_expr *indices, muster_expr *n) {
+    mst_graph *graph = indices->graph;
+    const mst_dim k = mst_node_is_error(indices) ? MST_DIM_NONE : indices->type.dims[a->axis];
+    muster_expr *flat = along_flat(a, indices, NULL);
+    if (a->groups == MST_DIM_ONE || mst_node_is_error(flat)) return flat;
+    muster_expr *groups =
         mst_apply(graph, MST_OPERATOR_arange, NULL, 0,
-                  (mst_graph_value[]){{.list = (int64_t[]){rows}, .count = 1}, {.number = 0}, {.number = 1}, {.integer = MUSTER_I64}});
-    muster_expr *begins = MST_APPLY(graph, multiply, numbers, n);
-    if (mst_node_is_error(begins)) return begins;
-    muster_expr *places =
-        MST_APPLY(graph, add, mst_reshape_to(indices, 2, (mst_dim[]){rows, k}), mst_reshape_to(begins, 2, (mst_dim[]){rows, MST_DIM_ONE}));
-    const mst_dim total = mst_dim_multiply(graph, rows, k);
-    return total == MST_DIM_NONE || mst_node_is_error(places) ? graph->error : mst_reshape_to(places, 1, &total);
+                  (mst_graph_value[]){{.list = (int64_t[]){a->groups}, .count = 1}, {.number = 0}, {.number = 1}, {.integer = MUSTER_I64}});
+    muster_expr *places;
+    if (a->axis_first) {
+        muster_expr *each =
+            MST_APPLY(graph, multiply, mst_reshape_to(flat, 2, (mst_dim[]){k, a->groups}), mst_size_number(graph, a->groups, MUSTER_I64));
+        places = MST_APPLY(graph, add, each, groups);
+    } else {
+        muster_expr *begins = MST_APPLY(graph, multiply, groups, n);
+        if (mst_node_is_error(begins)) return begins;
+        places = MST_APPLY(graph, add, mst_reshape_to(flat, 2, (mst_dim[]){a->groups, k}),
+                           mst_reshape_to(begins, 2, (mst_dim[]){a->groups, MST_DIM_ONE}));
+    }
+    return mst_node_is_error(places) ? places : mst_reshape_to(places, 1, &flat->type.dims[0]);
+}
+
+/* The vector as an array of the shape `type`, which has `size` along the axis. */
+static muster_expr *along_back(const along *a, muster_expr *flat, mst_type type, mst_dim size) {
+    if (mst_node_is_error(flat)) return flat;
+    type.dims[a->axis_first ? 0 : type.ndim - 1] = size;
+    return mst_axes_back(mst_reshape_to(flat, type.ndim, type.dims), a->axes);
 }
 
 /* Indices have the shape of x but for the axis. */
@@ -79,36 +128,18 @@ static bool indices_fit(mst_draft *draft, int32_t *axis, bool same) {
     return false;
 }
 
-/* The array with the axis last and `size` in its place, as a type. false: a size overflows. */
-static bool type_with_axis_last(const mst_type *x, int32_t axis, mst_dim size, mst_graph *graph, mst_type *type, mst_dim *rows) {
-    *type = (mst_type){.dtype = x->dtype};
-    *rows = MST_DIM_ONE;
-    for (int32_t d = 0; d < x->ndim; d++) {
-        if (d == axis) continue;
-        type->dims[type->ndim++] = x->dims[d];
-        *rows = mst_dim_multiply(graph, *rows, x->dims[d]);
-        if (*rows == MST_DIM_NONE) return false;
-    }
-    type->dims[type->ndim++] = size;
-    return true;
-}
-
 static muster_expr *expand_take_along_axis(mst_draft *draft) {
     mst_graph *graph = draft->graph;
     int32_t axis = 0;
     mst_type type;
-    mst_dim rows;
-    int64_t axes[MUSTER_MAX_DIMS];
-    if (!indices_fit(draft, &axis, false) || !type_with_axis_last(&X->type, axis, Y->type.dims[axis], graph, &type, &rows))
-        return graph->error;
-    muster_expr *indices = mst_indices_checked(draft, Y, X->type.dims[axis]);
-    if (mst_node_is_error(indices)) return indices;
-    muster_expr *places = flat_places(graph, mst_axes_last(indices, 1u << axis, axes), rows, mst_extent(X, 1u << axis, MUSTER_I64));
-    const mst_dim total = mst_dim_multiply(graph, rows, X->type.dims[axis]);
-    muster_expr *last = mst_axes_last(X, 1u << axis, axes);
-    if (total == MST_DIM_NONE || mst_node_is_error(places) || mst_node_is_error(last)) return graph->error;
-    muster_expr *taken = E(take_within, mst_reshape_to(last, 1, &total), places);
-    return mst_node_is_error(taken) ? taken : mst_axes_back(mst_reshape_to(taken, type.ndim, type.dims), axes);
+    along a;
+    if (!indices_fit(draft, &axis, false) || !along_make(draft, axis, MST_DIM_ONE, &a)) return graph->error;
+    muster_expr *places = along_places(&a, mst_indices_checked(draft, Y, X->type.dims[axis]), mst_extent(X, 1u << axis, MUSTER_I64));
+    muster_expr *x = along_flat(&a, X, &type);
+    if (mst_node_is_error(places) || mst_node_is_error(x)) return graph->error;
+    muster_expr *taken =
+        mst_apply(graph, MST_OPERATOR_take_within, MST_INPUTS(x, places), (mst_graph_value[]){{.list = (int64_t[]){a.groups}, .count = 1}});
+    return along_back(&a, taken, type, Y->type.dims[axis]);
 }
 
 const mst_operator mst_operator_take_along_axis = {
@@ -121,24 +152,20 @@ const mst_operator mst_operator_take_along_axis = {
 
 static muster_expr *expand_add_along_axis(mst_draft *draft) {
     mst_graph *graph = draft->graph;
-    const mst_graph_value *size = &draft->values[0];
     int32_t axis = 0;
     mst_type type;
-    mst_dim rows;
-    int64_t axes[MUSTER_MAX_DIMS];
-    if (!indices_fit(draft, &axis, true)) return graph->error;
-    if (mst_draft_sizes(draft, 0, 1) != MUSTER_OK) return graph->error;
-    if (!type_with_axis_last(&X->type, axis, (mst_dim)size->list[0], graph, &type, &rows)) return graph->error;
-    muster_expr *n = mst_size_number(graph, (mst_dim)size->list[0], MUSTER_I64);
-    muster_expr *indices = mst_indices_checked(draft, Y, (mst_dim)size->list[0]);
-    if (mst_node_is_error(indices)) return indices;
-    muster_expr *places = flat_places(graph, mst_axes_last(indices, 1u << axis, axes), rows, n);
-    const mst_dim total = mst_dim_multiply(graph, rows, (mst_dim)size->list[0]), given = mst_dim_multiply(graph, rows, X->type.dims[axis]);
-    muster_expr *last = mst_axes_last(X, 1u << axis, axes);
-    if (total == MST_DIM_NONE || given == MST_DIM_NONE || mst_node_is_error(places) || mst_node_is_error(last)) return graph->error;
-    muster_expr *sums = mst_apply(graph, MST_OPERATOR_scatter_add_within, MST_INPUTS(mst_reshape_to(last, 1, &given), places),
-                                  (mst_graph_value[]){{.list = (int64_t[]){total}, .count = 1}});
-    return mst_node_is_error(sums) ? sums : mst_axes_back(mst_reshape_to(sums, type.ndim, type.dims), axes);
+    along a;
+    if (!indices_fit(draft, &axis, true) || mst_draft_sizes(draft, 0, 1) != MUSTER_OK) return graph->error;
+    const mst_dim size = (mst_dim)draft->values[0].list[0];
+    if (!along_make(draft, axis, size, &a)) return graph->error;
+    const mst_dim total = mst_dim_multiply(graph, a.groups, size);
+    muster_expr *places = along_places(&a, mst_indices_checked(draft, Y, size), mst_size_number(graph, size, MUSTER_I64));
+    muster_expr *x = along_flat(&a, X, &type);
+    if (total == MST_DIM_NONE || mst_node_is_error(places) || mst_node_is_error(x)) return graph->error;
+    muster_expr *sums =
+        mst_apply(graph, MST_OPERATOR_scatter_add_within, MST_INPUTS(x, places),
+                  (mst_graph_value[]){{.list = (int64_t[]){total}, .count = 1}, {.list = (int64_t[]){a.groups}, .count = 1}});
+    return along_back(&a, sums, type, size);
 }
 
 const mst_operator mst_operator_add_along_axis = {

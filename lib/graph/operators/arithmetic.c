@@ -47,12 +47,27 @@ static double number_binary(muster_binary op, double a, double b) {
     }
 }
 
+/* Truth values, one of which may be a plain number: + and maximum are or, * and minimum and. */
+static muster_expr *of_truths(mst_draft *draft) {
+    static const int32_t logical[MST_OPERATORS] = {
+        [MST_OPERATOR_add] = MST_OPERATOR_logical_or,          [MST_OPERATOR_maximum] = MST_OPERATOR_logical_or,
+        [MST_OPERATOR_multiply] = MST_OPERATOR_logical_and,    [MST_OPERATOR_minimum] = MST_OPERATOR_logical_and,
+        [MST_OPERATOR_bitwise_and] = MST_OPERATOR_logical_and, [MST_OPERATOR_bitwise_or] = MST_OPERATOR_logical_or,
+        [MST_OPERATOR_bitwise_xor] = MST_OPERATOR_logical_xor};
+    bool truths = false;
+    if (!logical[draft->op->id]) return NULL;
+    for (int32_t i = 0; i < draft->count; i++) truths = truths || draft->inputs[i]->type.dtype == MUSTER_BOOL;
+    return truths ? mst_apply(draft->graph, logical[draft->op->id], draft->inputs, draft->count, NULL) : NULL;
+}
+
 /* Two plain numbers are a plain number. */
 static muster_expr *fold_binary(mst_draft *draft) {
     double values[2];
-    if (!mst_draft_numbers(draft, values)) return NULL;
-    return mst_apply(draft->graph, MST_OPERATOR_number, NULL, 0,
-                     (mst_graph_value[]){{.number = number_binary(draft->op->operation, values[0], values[1])}});
+    mst_graph_value made = MST_NO_VALUE;
+    if (!mst_draft_numbers(draft, values)) return draft->op->id == MST_OPERATOR_power ? mst_integer_power(draft) : of_truths(draft);
+    if (!mst_integers_combine(draft->op->id, &draft->inputs[0]->values[0], &draft->inputs[1]->values[0], &made))
+        made.number = number_binary(draft->op->operation, values[0], values[1]);
+    return mst_apply(draft->graph, MST_OPERATOR_number, NULL, 0, &made);
 }
 
 #define GRADIENT_BINARY(name, first, second)                                                         \
@@ -64,8 +79,19 @@ GRADIENT_BINARY(add, dy, dy)
 GRADIENT_BINARY(subtract, dy, G(negative, dy))
 GRADIENT_BINARY(multiply, G(multiply, dy, Y), G(multiply, dy, X))
 GRADIENT_BINARY(divide, G(divide, dy, Y), NARROW(G(negative, G(divide, G(multiply, WIDE(dy), WIDE(node)), WIDE(Y)))))
-GRADIENT_BINARY(maximum, G(where, G(greater_equal, X, Y), dy, NUMBER(0)), G(where, G(greater_equal, X, Y), NUMBER(0), dy))
-GRADIENT_BINARY(minimum, G(where, G(less_equal, X, Y), dy, NUMBER(0)), G(where, G(less_equal, X, Y), NUMBER(0), dy))
+
+/* Is the result b, and not a? Of a NaN it is a, also where both are. A constant is none. */
+static muster_expr *is_second(muster_expr *node, int32_t better) {
+    muster_expr *second = mst_apply(node->graph, better, MST_INPUTS(Y, X), NULL);
+    if (mst_node_is(Y, MST_OPERATOR_full)) return second;
+    muster_expr *nan = G(isnan, Y);
+    if (!mst_node_is(X, MST_OPERATOR_full)) nan = G(logical_and, nan, G(equal, X, X));
+    return G(logical_or, second, nan);
+}
+GRADIENT_BINARY(maximum, G(where, is_second(node, MST_OPERATOR_greater), NUMBER(0), dy),
+                G(where, is_second(node, MST_OPERATOR_greater), dy, NUMBER(0)))
+GRADIENT_BINARY(minimum, G(where, is_second(node, MST_OPERATOR_less), NUMBER(0), dy),
+                G(where, is_second(node, MST_OPERATOR_less), dy, NUMBER(0)))
 /* y x^(y - 1), which is 0 for y = 0: for x = 0, too, where it would be 0 times infinity. */
 static muster_expr *slope_by_base(muster_expr *node) {
     muster_expr *zero = NUMBER(0), *less = G(subtract, Y, NUMBER(1));
@@ -76,9 +102,11 @@ static muster_expr *slope_by_base(muster_expr *node) {
 static void gradient_power(mst_gradients *gradients, muster_expr *node, muster_expr *dy) {
     const bool is_constant = mst_node_is(Y, MST_OPERATOR_full) && mst_number_of(Y) == 0;
     if (mst_gradient_wanted(gradients, node, 0) && !is_constant) mst_gradient_add(gradients, node, 0, G(multiply, dy, slope_by_base(node)));
-    /* it is defined where x > 0; elsewhere it is 0, as the limit for x = 0 and y > 0 is */
-    if (mst_gradient_wanted(gradients, node, 1))
-        mst_gradient_add(gradients, node, 1, G(multiply, dy, G(where, G(greater, X, NUMBER(0)), G(multiply, node, G(log, X)), NUMBER(0))));
+    if (!mst_gradient_wanted(gradients, node, 1)) return;
+    /* It is defined where x > 0; elsewhere it is 0, as the limit for x = 0 and y > 0 is. The
+     * logarithm there is of 1, so that its own gradient is a number. */
+    muster_expr *outside = G(less_equal, X, NUMBER(0)), *logarithm = G(log, G(where, outside, NUMBER(1), X));
+    mst_gradient_add(gradients, node, 1, G(multiply, dy, G(where, outside, NUMBER(0), G(multiply, node, logarithm))));
 }
 GRADIENT_BINARY(remainder, dy, G(negative, G(multiply, dy, G(floor_divide, X, Y))))
 GRADIENT_BINARY(fmod, dy, G(negative, G(multiply, dy, G(trunc, G(divide, X, Y)))))
@@ -112,34 +140,63 @@ static bool distribute_divide(const muster_expr *node, mst_distribution result, 
                                                  .distribute = (ways),                 \
                                                  .run = run_binary,                    \
                                                  .gradient = gradient_##op_name}
-BINARY(add, MUSTER_ADD, MST_NUMBER_DTYPES, mst_distribute_sum, "a + b");
+BINARY(add, MUSTER_ADD, MST_ALL_DTYPES, mst_distribute_sum, "a + b; of truth values or");
 BINARY(subtract, MUSTER_SUB, MST_NUMBER_DTYPES, mst_distribute_sum, "a - b");
-BINARY(multiply, MUSTER_MUL, MST_NUMBER_DTYPES, mst_distribute_product, "a b");
-BINARY(divide, MUSTER_DIV, MST_NUMBER_DTYPES, distribute_divide, "a / b; of integers, rounded towards zero");
-BINARY(maximum, MUSTER_MAXIMUM, MST_NUMBER_DTYPES, mst_distribute_elementwise, "the larger of a and b; of equals a has the gradient");
-BINARY(minimum, MUSTER_MINIMUM, MST_NUMBER_DTYPES, mst_distribute_elementwise, "the smaller of a and b; of equals a has the gradient");
-BINARY(power, MUSTER_POW, MST_FLOAT_DTYPES, mst_distribute_elementwise, "a to the power of b");
+BINARY(multiply, MUSTER_MUL, MST_ALL_DTYPES, mst_distribute_product, "a b; of truth values and");
+BINARY(maximum, MUSTER_MAXIMUM, MST_ALL_DTYPES, mst_distribute_elementwise, "the larger of a and b; of equals a has the gradient");
+BINARY(minimum, MUSTER_MINIMUM, MST_ALL_DTYPES, mst_distribute_elementwise, "the smaller of a and b; of equals a has the gradient");
+BINARY(power, MUSTER_POW, MST_NUMBER_DTYPES, mst_distribute_elementwise,
+       "a to the power of b; of integers b is a plain number from 0 on, and the power wraps around");
 BINARY(floor_divide, MUSTER_FLOOR_DIVIDE, MST_NUMBER_DTYPES, mst_distribute_elementwise, "a / b rounded down; the gradient is 0");
 BINARY(remainder, MUSTER_REMAINDER, MST_NUMBER_DTYPES, mst_distribute_elementwise, "a - b floor(a / b), with the sign of b");
 BINARY(fmod, MUSTER_FMOD, MST_NUMBER_DTYPES, mst_distribute_elementwise, "a - b trunc(a / b), with the sign of a");
 BINARY(atan2, MUSTER_ATAN2, MST_FLOAT_DTYPES, mst_distribute_elementwise, "the angle of the point (b, a); the gradient at (0, 0) is NaN");
 BINARY(hypot, MUSTER_HYPOT, MST_FLOAT_DTYPES, mst_distribute_elementwise, "sqrt(a a + b b); the gradient at (0, 0) is NaN");
 
-enum { INTEGERS = MST_NUMBER_DTYPES & ~MST_FLOAT_DTYPES };
-#define BITWISE(op_name, op, text)                                                     \
+/* In f64 if they are integers, or in the dtype that is asked for. */
+static muster_expr *expand_divide(mst_draft *draft) {
+    const bool asked = draft->values[0].integer != MUSTER_DTYPE_NONE;
+    muster_expr *folded = asked ? NULL : fold_binary(draft);
+    return folded ? folded : mst_expand_divide(draft);
+}
+
+const mst_operator mst_operator_divide = {MST_ANY_OPERATOR(divide, "a / b; of integers and truth values f64; dtype: of the result"),
+                                          .operation = MUSTER_DIV,
+                                          .elementwise = &mst_operation_binary,
+                                          .operands = {"a", "b"},
+                                          .attributes = {{"dtype", MST_VALUE_DTYPE}},
+                                          .dtypes = MST_ALL_DTYPES,
+                                          .flags = MST_OPERATOR_NUMBERS,
+                                          .in_place = 3,
+                                          .expand = expand_divide,
+                                          .infer = infer_binary,
+                                          .distribute = distribute_divide,
+                                          .run = run_binary,
+                                          .gradient = gradient_divide};
+
+enum { INTEGERS = MST_NUMBER_DTYPES & ~MST_FLOAT_DTYPES, INTEGERS_AND_TRUTHS = INTEGERS | MST_DTYPE_BIT(MUSTER_BOOL) };
+#define OF_INTEGERS(op_name, op, takes, fold, text)                                    \
     const mst_operator mst_operator_##op_name = {MST_ANY_OPERATOR(op_name, text),      \
                                                  .operation = (op),                    \
                                                  .elementwise = &mst_operation_binary, \
                                                  .operands = {"a", "b"},               \
-                                                 .dtypes = INTEGERS,                   \
+                                                 .dtypes = (takes),                    \
                                                  .flags = MST_OPERATOR_NUMBERS,        \
                                                  .in_place = 3,                        \
+                                                 .expand = (fold),                     \
                                                  .infer = infer_binary,                \
                                                  .run = run_binary,                    \
                                                  .no_gradient = "it takes integers"}
-BITWISE(bitwise_and, MUSTER_BITWISE_AND, "the bits that a and b have");
-BITWISE(bitwise_or, MUSTER_BITWISE_OR, "the bits that a or b has");
-BITWISE(bitwise_xor, MUSTER_BITWISE_XOR, "the bits that one of a and b has");
+OF_INTEGERS(trunc_divide, MUSTER_DIV, INTEGERS, of_truths, "a / b of integers, rounded towards zero; 0 where b is 0");
+OF_INTEGERS(bitwise_and, MUSTER_BITWISE_AND, INTEGERS_AND_TRUTHS, of_truths, "the bits that a and b have; of truth values and");
+OF_INTEGERS(bitwise_or, MUSTER_BITWISE_OR, INTEGERS_AND_TRUTHS, of_truths, "the bits that a or b has; of truth values or");
+OF_INTEGERS(bitwise_xor, MUSTER_BITWISE_XOR, INTEGERS_AND_TRUTHS, of_truths,
+            "the bits that one of a and b has; of truth values exclusive or");
+
+OF_INTEGERS(left_shift, MUSTER_LEFT_SHIFT, INTEGERS, mst_fold_shift,
+            "a 2^b, which wraps around; 0 where b is below 0 or has as many bits as a");
+OF_INTEGERS(right_shift, MUSTER_RIGHT_SHIFT, INTEGERS, mst_fold_shift,
+            "a / 2^b rounded down; 0, or -1 of a negative a, where b is below 0 or has as many bits as a");
 
 /* ---- the gradient of relu ---- */
 

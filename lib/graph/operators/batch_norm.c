@@ -28,12 +28,20 @@ static muster_expr *lost(muster_expr *x, muster_expr *numbers) {
     return MAKE(subtract, numbers, cast64(mst_cast_to(numbers, x->type.dtype)));
 }
 
-/* x - mean. A mean that is large beside the distances has digits that its f32 has not. */
-static muster_expr *distance_of(muster_expr *x, muster_expr *mean) {
+/* x - mean for each channel, times the scale of mst_normal_scale: `distance` is that of x from the
+ * mean as the dtype of x has it, `rest` what the distance has too much, for a mean that is large
+ * beside the distances has digits that its f32 has not, and `over` is inverse / scale. */
+typedef struct scaled {
+    muster_expr *distance, *rest, *over; /* rest NULL: 0; rest and over: f64, for each channel */
+} scaled;
+
+static scaled scaled_distance(muster_expr *x, muster_expr *mean, muster_expr *inverse) {
     const muster_dtype dtype = x->type.dtype;
-    muster_expr *distance = MAKE(subtract, x, mst_by_channel(mst_cast_to(mean, dtype), x));
-    if (dtype == MUSTER_F64) return distance;
-    return MAKE(subtract, distance, mst_by_channel(mst_cast_to(lost(x, mean), dtype), x));
+    muster_expr *scale = mst_normal_scale(inverse, dtype), *center = mst_cast_to(mean, dtype);
+    if (!scale) return (scaled){MAKE(subtract, x, mst_by_channel(center, x)), NULL, inverse};
+    muster_expr *by = mst_cast_to(scale, dtype);
+    muster_expr *distance = MAKE(subtract, MAKE(multiply, x, mst_by_channel(by, x)), mst_by_channel(MAKE(multiply, center, by), x));
+    return (scaled){distance, MAKE(multiply, lost(x, mean), scale), MAKE(divide, inverse, scale)};
 }
 
 static muster_expr *times_scale(muster_expr *numbers, muster_expr *scale) {
@@ -51,7 +59,7 @@ static muster_expr *operand_of(const muster_expr *node, int32_t i) { return node
 
 /* With the sums over the elements of a channel, n of them, d = x - mean, a = scale inverse:
  * dx = a (dy - sum(dy) / n - d inverse^2 sum(dy d) / n), dscale = sum(dy d) inverse, dbias =
- * sum(dy). */
+ * sum(dy). What is large is multiplied by what is small in f64: neither's square need be an f32. */
 static void gradient_normalised(mst_gradients *gradients, muster_expr *node, muster_expr *dy) {
     muster_expr *x = node->inputs[X_OF], *mean = node->inputs[MEAN_OF], *inverse = node->inputs[INVERSE_OF];
     muster_expr *scale = operand_of(node, SCALE_OF);
@@ -64,12 +72,14 @@ static void gradient_normalised(mst_gradients *gradients, muster_expr *node, mus
     if (operand_of(node, BIAS_OF) && mst_gradient_wanted(gradients, node, BIAS_OF))
         mst_gradient_add(gradients, node, BIAS_OF, mst_over_devices(mst_cast_to(sums.sum, dtype)));
     if (!mst_gradient_wanted(gradients, node, X_OF)) return;
-    muster_expr *a = times_scale(inverse, scale), *each = MAKE(divide, a, mst_channel_count(x, per_device));
-    muster_expr *constant = mst_cast_to(MAKE(multiply, each, sums.sum), dtype);
-    muster_expr *slope = mst_cast_to(MAKE(multiply, each, MAKE(multiply, MAKE(square, inverse), product)), dtype);
-    muster_expr *distance = distance_of(MAKE(anew, x), mean); /* so that that of the forward pass need not be kept */
-    muster_expr *taken = MAKE(add, mst_by_channel(constant, x), MAKE(multiply, distance, mst_by_channel(slope, x)));
-    mst_gradient_add(gradients, node, X_OF, MAKE(subtract, MAKE(multiply, dy, mst_by_channel(mst_cast_to(a, dtype), x)), taken));
+    muster_expr *count = mst_channel_count(x, per_device), *mean_dy = MAKE(divide, sums.sum, count);
+    const scaled d = scaled_distance(MAKE(anew, x), mean, inverse); /* so that that of the forward pass need not be kept */
+    muster_expr *slope = MAKE(multiply, d.over, MAKE(divide, MAKE(multiply, inverse, product), count));
+    if (d.rest) mean_dy = MAKE(subtract, mean_dy, MAKE(multiply, d.rest, slope));
+    muster_expr *centred = MAKE(subtract, dy, mst_by_channel(mst_cast_to(mean_dy, dtype), x));
+    muster_expr *taken = MAKE(multiply, d.distance, mst_by_channel(mst_cast_to(slope, dtype), x));
+    muster_expr *a = mst_cast_to(times_scale(inverse, scale), dtype);
+    mst_gradient_add(gradients, node, X_OF, MAKE(multiply, MAKE(subtract, centred, taken), mst_by_channel(a, x)));
 }
 
 static bool distribute_normalised(const muster_expr *node, mst_distribution result, int32_t way, mst_distribution *operands) {
@@ -140,13 +150,21 @@ static bool own_fits(mst_draft *draft, bool *per_device) {
     return false;
 }
 
+/* bias - rest. */
+static muster_expr *shift_of(muster_expr *bias, muster_expr *rest, muster_dtype dtype) {
+    const muster_expr *x = rest;
+    return mst_cast_to(bias ? MAKE(subtract, cast64(bias), rest) : MAKE(negative, rest), dtype);
+}
+
 static muster_expr *in_training(mst_draft *draft, muster_expr *x, bool per_device) {
     muster_expr *scale = operand(draft, SCALE), *bias = operand(draft, BIAS);
     const statistics s = statistics_of(x, operand(draft, MEAN), per_device);
     muster_expr *inverse = MAKE(rsqrt, MAKE(add, s.variance, number64(x, draft->values[EPSILON].number)));
-    muster_expr *a = mst_cast_to(times_scale(inverse, scale), x->type.dtype);
-    muster_expr *y = MAKE(multiply, distance_of(x, s.mean), mst_by_channel(a, x));
-    if (bias) y = MAKE(add, y, mst_by_channel(bias, x));
+    const scaled d = scaled_distance(x, s.mean, inverse);
+    muster_expr *a = times_scale(d.over, scale), *shift = bias;
+    muster_expr *y = MAKE(multiply, d.distance, mst_by_channel(mst_cast_to(a, x->type.dtype), x));
+    if (d.rest) shift = shift_of(bias, MAKE(multiply, d.rest, a), x->type.dtype);
+    if (shift) y = MAKE(add, y, mst_by_channel(shift, x));
     muster_expr *const inputs[] = {y, x, s.mean, inverse, scale, bias};
     return mst_apply(x->graph, MST_OPERATOR_normalised, inputs, bias ? 6 : scale ? 5 : 4, NULL);
 }

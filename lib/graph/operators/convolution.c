@@ -59,8 +59,7 @@ static void gradient_convolution(mst_gradients *gradients, muster_expr *node, mu
     int32_t count = 0;
     for (int32_t d = 0; d < node->type.ndim; d++)
         if (d != CHANNELS) axes[count++] = d;
-    mst_gradient_add(gradients, node, 2,
-                     mst_apply(node->graph, MST_OPERATOR_sum, &dy, 1, (mst_graph_value[]){{.list = axes, .count = count}, {.integer = 0}}));
+    mst_gradient_add(gradients, node, 2, mst_reduced(dy, MST_OPERATOR_sum, MST_AXES(axes, count), false, MUSTER_DTYPE_NONE));
 }
 
 static void gradient_data(mst_gradients *gradients, muster_expr *node, muster_expr *g) {
@@ -77,26 +76,33 @@ static void gradient_weights(mst_gradients *gradients, muster_expr *node, muster
 
 /* ---- transposed ---- */
 
-static muster_expr *with_zeros_behind(muster_expr *y, int32_t axes, const int64_t *extra) {
-    int64_t before[MUSTER_MAX_DIMS] = {0}, after[MUSTER_MAX_DIMS] = {0};
-    bool any = false;
+/* y with zeros behind it, without what is hidden in front. */
+static muster_expr *with_zeros_behind(muster_expr *y, int32_t axes, const int64_t *extra, const int64_t *hidden) {
+    int64_t before[MUSTER_MAX_DIMS] = {0}, after[MUSTER_MAX_DIMS] = {0}, start[MUSTER_MAX_DIMS];
+    bool any = false, less = false;
+    for (int32_t d = 0; d < MUSTER_MAX_DIMS; d++) start[d] = MUSTER_NONE;
     for (int32_t d = 0; d < axes; d++) {
         after[FIRST + d] = extra[d];
         any = any || extra[d];
+        if (hidden[d]) start[FIRST + d] = hidden[d];
+        less = less || hidden[d];
     }
     if (!any || mst_node_is_error(y)) return y;
-    return mst_apply(y->graph, MST_OPERATOR_pad, &y, 1,
-                     (mst_graph_value[]){{.list = before, .count = y->type.ndim}, {.list = after, .count = y->type.ndim}});
+    y = mst_apply(y->graph, MST_OPERATOR_pad, &y, 1,
+                  (mst_graph_value[]){{.list = before, .count = y->type.ndim}, {.list = after, .count = y->type.ndim}});
+    if (!less || mst_node_is_error(y)) return y;
+    return mst_apply(y->graph, MST_OPERATOR_slice, &y, 1,
+                     (mst_graph_value[]){{.list = start, .count = y->type.ndim}, MST_NO_VALUE, MST_NO_VALUE});
 }
 
 static muster_expr *expand_transpose(mst_draft *draft) {
     mst_convolution c;
     mst_dim outputs;
-    int64_t extra[MST_WINDOW_AXES];
+    int64_t extra[MST_WINDOW_AXES], hidden[MST_WINDOW_AXES];
     if (mst_draft_convolution(draft, true, &c, &outputs) != MUSTER_OK) return draft->graph->error;
     mst_type y = X->type;
-    if (mst_draft_transposed(draft, &c, &y, extra) != MUSTER_OK) return draft->graph->error;
-    muster_expr *made = with_zeros_behind(make_data(draft->values, X, Y, &y), c.window.axes, extra);
+    if (mst_draft_transposed(draft, &c, &y, extra, hidden) != MUSTER_OK) return draft->graph->error;
+    muster_expr *made = with_zeros_behind(make_data(draft->values, X, Y, &y), c.window.axes, extra, hidden);
     if (draft->count < 3 || mst_node_is_error(made)) return made;
     mst_dim dims[MUSTER_MAX_DIMS] = {outputs};
     for (int32_t d = 0; d < c.window.axes; d++) dims[1 + d] = MST_DIM_ONE;

@@ -18,7 +18,8 @@ mst_convolution mst_convolution_of(const muster_expr *node);
 muster_status mst_draft_convolution(mst_draft *draft, bool transposed, mst_convolution *c, mst_dim *outputs);
 muster_status mst_infer_convolution(mst_draft *draft);
 /* The extents of a transposed convolution, in y. extra[d]: so many zeros belong behind axis d,
- * since no window reaches that far. */
-muster_status mst_draft_transposed(mst_draft *draft, const mst_convolution *c, mst_type *y, int64_t extra[MST_WINDOW_AXES]);
+ * since no window reaches that far, and then hidden[d] elements in front are left out. */
+muster_status mst_draft_transposed(mst_draft *draft, const mst_convolution *c, mst_type *y, int64_t extra[MST_WINDOW_AXES],
+                                   int64_t hidden[MST_WINDOW_AXES]);
 
 #endif

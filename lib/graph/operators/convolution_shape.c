@@ -117,8 +117,11 @@ muster_status mst_infer_convolution(mst_draft *draft) {
 
 /* x has the places of the convolution whose gradient it is, and y the extents of its data. More
  * than stride - 1 elements behind are reached by windows as far as padding has hidden them there:
- * so there is less padding behind. What is left of them, extra, no window reaches. */
-muster_status mst_draft_transposed(mst_draft *draft, const mst_convolution *c, mst_type *y, int64_t extra[MST_WINDOW_AXES]) {
+ * so there is less padding behind. What is left of them, extra, no window reaches. Where padding
+ * leaves only some of these, there is less padding in front, so that windows reach one element, and
+ * what it would have hidden is left out of the result. */
+muster_status mst_draft_transposed(mst_draft *draft, const mst_convolution *c, mst_type *y, int64_t extra[MST_WINDOW_AXES],
+                                   int64_t hidden[MST_WINDOW_AXES]) {
     const mst_window *w = &c->window;
     const mst_type *x = &draft->inputs[0]->type;
     int64_t added[MST_WINDOW_AXES], padding[2 * MST_WINDOW_AXES], size = 0, span;
@@ -133,11 +136,15 @@ muster_status mst_draft_transposed(mst_draft *draft, const mst_convolution *c, m
         extra[d] -= shown;
         padding[d] = w->before[d];
         padding[w->axes + d] = w->after[d] - shown;
+        hidden[d] = 0;
         if (mst_window_keeps_extent(w, d) && added[d] == 0) continue;
         if (places < 0) return mst_draft_window_unknown(draft, d);
         const bool overflows = __builtin_mul_overflow(places - 1, w->stride[d], &size) ||
                                __builtin_mul_overflow(w->size[d] - 1, w->dilation[d], &span) ||
                                __builtin_add_overflow(size, span + 1 + added[d] - extra[d] - w->before[d] - w->after[d], &size);
+        if (!overflows && size < 1 && size + extra[d] >= 1) hidden[d] = 1 - size;
+        padding[d] -= hidden[d];
+        size += hidden[d];
         if (overflows || places == 0 || size < 1)
             return mst_draft_refuse(draft, overflows ? MUSTER_OVERFLOW : MUSTER_SHAPE_MISMATCH, 0,
                                     "expected an extent in axis %d of which padding leaves 1 element or more, received %lld",

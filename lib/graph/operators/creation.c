@@ -29,7 +29,7 @@ static void gradient_result(mst_gradients *gradients, muster_expr *node, muster_
     if (first->op->flags & MST_OPERATOR_ALL_GRADIENTS)
         mst_gradient_add(gradients, node, 0, mst_full(node->graph, &first->type, 0));
     else
-        mst_gradient_refuse(gradients, node, "only the first result of an operation has one");
+        mst_gradient_refuse(gradients, first, first->op->no_gradient ? first->op->no_gradient : "only its first result has one");
 }
 
 const mst_operator mst_operator_result = {MST_ANY_OPERATOR(result, "another result of an operation with several"),
@@ -85,7 +85,18 @@ static muster_status infer_full(mst_draft *draft) {
         if (type->dims[d] == MST_DIM_NONE)
             return mst_draft_refuse(draft, MUSTER_INVALID_ARGUMENT, -1, "shape: entry %d: expected a size, received MUSTER_INFER", (int)d);
     }
-    return MUSTER_OK;
+    return mst_draft_holds(draft, VALUE, type->dtype);
+}
+
+/* A value that f64 does not hold. */
+static muster_expr *expand_full(mst_draft *draft) {
+    mst_graph_value *value = &draft->values[VALUE];
+    const muster_dtype dtype = (muster_dtype)draft->values[DTYPE].integer;
+    if (value->integer == 0) return NULL;
+    if (infer_full(draft) != MUSTER_OK) return draft->graph->error;
+    const mst_type type = draft->types[0];
+    muster_expr *number = mst_exact_number(draft->graph, dtype, value);
+    return mst_broadcast_to(number, &type);
 }
 
 static muster_status run_full(muster_worker *worker, const mst_step_run *run) {
@@ -96,6 +107,7 @@ const mst_operator mst_operator_full = {MST_ANY_OPERATOR(full, "the value in eve
                                         .attributes = {{"shape", MST_VALUE_DIMS, .required = true},
                                                        {"value", MST_VALUE_NUMBER, .required = true},
                                                        {"dtype", MST_VALUE_DTYPE, .required = true}},
+                                        .expand = expand_full,
                                         .infer = infer_full,
                                         .distribute = mst_distribute_leaf,
                                         .run = run_full,
@@ -125,7 +137,13 @@ static muster_expr *filled_like(mst_draft *draft, double value) {
     return mst_full(draft->graph, &draft->inputs[0]->type, value);
 }
 
-static muster_expr *expand_full_like(mst_draft *draft) { return filled_like(draft, draft->values[0].number); }
+static muster_expr *expand_full_like(mst_draft *draft) {
+    if (mst_draft_dtype(draft, 0, MST_ALL_DTYPES) != MUSTER_OK) return draft->graph->error;
+    const mst_type type = draft->inputs[0]->type;
+    if (mst_draft_holds(draft, 0, type.dtype) != MUSTER_OK) return draft->graph->error;
+    if (draft->values[0].integer == 0) return filled_like(draft, draft->values[0].number);
+    return mst_broadcast_to(mst_exact_number(draft->graph, type.dtype, &draft->values[0]), &type);
+}
 static muster_expr *expand_zeros_like(mst_draft *draft) { return filled_like(draft, 0); }
 static muster_expr *expand_ones_like(mst_draft *draft) { return filled_like(draft, 1); }
 
@@ -150,9 +168,10 @@ static muster_expr *expand_linspace(mst_draft *draft) {
     const int64_t count = draft->values[LINE_COUNT].integer;
     const muster_dtype dtype = (muster_dtype)draft->values[LINE_DTYPE].integer;
     if (count < 0 || !mst_dtype_is_float(dtype)) {
-        (void)mst_draft_refuse(draft, count < 0 ? MUSTER_INVALID_ARGUMENT : MUSTER_UNSUPPORTED, -1,
-                               count < 0 ? "num: expected 0 or more, received %lld" : "dtype: expected a float dtype, received %lld",
-                               (long long)(count < 0 ? count : (int64_t)dtype));
+        if (count < 0)
+            (void)mst_draft_refuse(draft, MUSTER_INVALID_ARGUMENT, -1, "num: expected 0 or more, received %lld", (long long)count);
+        else
+            (void)mst_draft_refuse(draft, MUSTER_UNSUPPORTED, -1, "dtype: expected a float dtype, received %s", muster_dtype_name(dtype));
         return graph->error;
     }
     const mst_dim before = mst_dim_number(graph, count > 1 ? count - 1 : count);

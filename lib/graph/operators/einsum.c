@@ -1,109 +1,12 @@
-/* einsum: sums of products by the letters of axes, as in NumPy, for one or two operands. A letter
- * that an operand has twice is a diagonal; one that the result lacks is summed over. Two operands
- * become stacks of matrices: axes that both and the result have, those of one, those summed
- * over. */
-#include "composite_private.h"
+/* einsum: sums of products by the letters of axes, as in NumPy. A letter that an operand has
+ * twice is a diagonal; one that the result lacks is summed over. The axes for which "..." stands
+ * have letters of their own, counted from the last one. Two operands become stacks of matrices:
+ * axes that both and the result have, those of one, those summed over. More operands are
+ * multiplied from left to right; what is between has the letters that a later operand or the
+ * result has. */
+#include "einsum_private.h"
 
 #include <string.h>
-
-enum { LETTERS = 52, OPERANDS = 2 };
-
-typedef struct term {
-    int32_t count;
-    int32_t letters[2 * MUSTER_MAX_DIMS]; /* 0 to 51 */
-} term;
-
-typedef struct sum_of_products {
-    mst_draft *draft;
-    term in[OPERANDS], out;
-    int32_t uses[LETTERS];  /* in the text, to the left of the arrow */
-    mst_dim sizes[LETTERS]; /* MST_DIM_NONE: no operand has the letter */
-    muster_expr *operands[OPERANDS];
-} sum_of_products;
-
-/* ---- the text ---- */
-
-static char letter_of(int32_t letter) { return (char)(letter < 26 ? 'A' + letter : 'a' + letter - 26); }
-
-static bool refuse_text(sum_of_products *s, const char *expected) {
-    const mst_graph_value *text = &s->draft->values[0];
-    char received[MST_TEXT_ATTRIBUTE + 1];
-    for (int32_t i = 0; i < text->count; i++) received[i] = (char)text->list[i];
-    received[text->count] = 0;
-    (void)mst_draft_refuse(s->draft, MUSTER_INVALID_ARGUMENT, -1, "subscripts: expected %s, received \"%s\"", expected, received);
-    return false;
-}
-
-static bool read_letter(sum_of_products *s, term *to, int64_t c) {
-    if (to->count == 2 * MUSTER_MAX_DIMS) return refuse_text(s, "at most 16 letters for each array");
-    to->letters[to->count++] = (int32_t)(c >= 'a' ? c - 'a' + 26 : c - 'A');
-    return true;
-}
-
-static bool read_subscripts(sum_of_products *s, bool *arrow) {
-    const mst_graph_value *text = &s->draft->values[0];
-    term *to = &s->in[0];
-    int32_t terms = 1;
-    *arrow = false;
-    for (int32_t i = 0; i < text->count; i++) {
-        const int64_t c = text->list[i];
-        if (c == ' ') continue;
-        if ((c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z')) {
-            if (!read_letter(s, to, c)) return false;
-        } else if (c == ',' && !*arrow && terms < s->draft->count) {
-            to = &s->in[terms++];
-        } else if (c == '-' && !*arrow && i + 1 < text->count && text->list[i + 1] == '>') {
-            *arrow = true;
-            to = &s->out;
-            i++;
-        } else {
-            return refuse_text(s, c == '.' ? "letters for all axes (\"...\" is not supported)"
-                                           : "letters, one \",\" between two operands, and \"->\"");
-        }
-    }
-    return terms == s->draft->count || refuse_text(s, "one list of letters for each operand");
-}
-
-/* Without an arrow the result has the letters that the text has once, in the order of the alphabet
- * (capital letters first, as in NumPy). */
-static bool read_result(sum_of_products *s, bool arrow) {
-    int32_t seen[LETTERS] = {0};
-    for (int32_t i = 0; i < s->draft->count; i++)
-        for (int32_t d = 0; d < s->in[i].count; d++) s->uses[s->in[i].letters[d]]++;
-    for (int32_t letter = 0; !arrow && letter < LETTERS; letter++)
-        if (s->uses[letter] == 1 && !read_letter(s, &s->out, letter_of(letter))) return false;
-    for (int32_t d = 0; d < s->out.count; d++) {
-        if (!s->uses[s->out.letters[d]]) return refuse_text(s, "a result whose letters the operands have");
-        if (seen[s->out.letters[d]]++) return refuse_text(s, "a result that has each letter once");
-    }
-    return s->out.count <= MUSTER_MAX_DIMS || refuse_text(s, "a result of at most 8 dimensions");
-}
-
-/* ---- the operands ---- */
-
-static bool read_sizes(sum_of_products *s) {
-    char expected[MST_NODE_TEXT], text[MST_NODE_TEXT];
-    for (int32_t letter = 0; letter < LETTERS; letter++) s->sizes[letter] = MST_DIM_NONE;
-    for (int32_t i = 0; i < s->draft->count; i++) {
-        const mst_type *type = &s->draft->inputs[i]->type;
-        if (type->ndim != s->in[i].count) {
-            (void)mst_draft_refuse(s->draft, MUSTER_SHAPE_MISMATCH, 0,
-                                   "operand %d: expected %d dimension%s, one for each letter, received %s", (int)i, (int)s->in[i].count,
-                                   s->in[i].count == 1 ? "" : "s", mst_type_text(s->draft->graph, type, text));
-            return false;
-        }
-        for (int32_t d = 0; d < type->ndim; d++) {
-            mst_dim *size = &s->sizes[s->in[i].letters[d]];
-            if (*size == MST_DIM_NONE) *size = type->dims[d];
-            if (*size == type->dims[d]) continue;
-            (void)mst_dim_print(s->draft->graph, *size, expected, sizeof expected);
-            (void)mst_draft_refuse(s->draft, MUSTER_SHAPE_MISMATCH, 0, "operand %d: expected size %s for \"%c\", received %s", (int)i,
-                                   expected, letter_of(s->in[i].letters[d]), mst_type_text(s->draft->graph, type, text));
-            return false;
-        }
-    }
-    return true;
-}
 
 static bool term_has(const term *t, int32_t letter) {
     for (int32_t d = 0; d < t->count; d++)
@@ -114,6 +17,20 @@ static bool term_has(const term *t, int32_t letter) {
 static void term_drop(term *t, int32_t at) {
     t->count--;
     for (int32_t d = at; d < t->count; d++) t->letters[d] = t->letters[d + 1];
+}
+
+/* The operand without the axes of size 1 that others have in another size. */
+static muster_expr *without_ones(const sum_of_products *s, muster_expr *x, term *t) {
+    mst_dim dims[MUSTER_MAX_DIMS];
+    int32_t kept = 0;
+    const mst_type *type = &x->type;
+    for (int32_t d = 0; d < type->ndim; d++) {
+        if (type->dims[d] != s->sizes[t->letters[d]]) continue;
+        dims[kept] = type->dims[d];
+        t->letters[kept++] = t->letters[d];
+    }
+    t->count = kept;
+    return kept == type->ndim ? x : mst_reshape_to(x, kept, dims);
 }
 
 /* The diagonal of two axes with one letter is a new last axis. */
@@ -146,7 +63,7 @@ static muster_expr *without_lonely(const sum_of_products *s, muster_expr *x, ter
     }
     t->count = kept;
     if (!count) return x;
-    return mst_apply(x->graph, MST_OPERATOR_sum, &x, 1, (mst_graph_value[]){{.list = axes, .count = count}, {.integer = 0}});
+    return mst_reduced(x, MST_OPERATOR_sum, MST_AXES(axes, count), false, x->type.dtype);
 }
 
 /* x with its axes in the order of the letters. */
@@ -193,8 +110,7 @@ static muster_expr *stack_product(mst_draft *draft, muster_expr *a, muster_expr 
     const mst_dim *x = a->type.dims, *y = b->type.dims;
     muster_expr *products = E(multiply, mst_reshape_to(a, 4, (mst_dim[]){x[0], x[1], x[2], MST_DIM_ONE}),
                               mst_reshape_to(b, 4, (mst_dim[]){y[0], MST_DIM_ONE, y[1], y[2]}));
-    return mst_apply(draft->graph, MST_OPERATOR_sum, &products, 1,
-                     (mst_graph_value[]){{.list = (int64_t[]){2}, .count = 1}, {.integer = 0}});
+    return mst_reduced(products, MST_OPERATOR_sum, MST_AXES((int64_t[]){2}, 1), false, a->type.dtype);
 }
 
 static muster_expr *product_of_two(sum_of_products *s) {
@@ -220,29 +136,59 @@ static muster_expr *product_of_two(sum_of_products *s) {
     return in_order(mst_reshape_to(product, made.count, dims), &made, &s->out);
 }
 
+/* The letters of a or b that the result or one of the operands from `later` on has. */
+static term letters_between(const sum_of_products *s, const term *a, const term *b, int32_t later) {
+    term made = {0};
+    bool wanted[LETTERS] = {false}, seen[LETTERS] = {false};
+    for (int32_t d = 0; d < s->out.count; d++) wanted[s->out.letters[d]] = true;
+    for (int32_t i = later; i < s->draft->count; i++)
+        for (int32_t d = 0; d < s->in[i].count; d++) wanted[s->in[i].letters[d]] = true;
+    for (int32_t i = 0; i < a->count + b->count; i++) {
+        const int32_t letter = i < a->count ? a->letters[i] : b->letters[i - a->count];
+        if (wanted[letter] && !seen[letter] && made.count < 2 * MUSTER_MAX_DIMS) made.letters[made.count++] = letter;
+        seen[letter] = true;
+    }
+    return made;
+}
+
+/* The product of what is made so far and the next operand. */
+static muster_expr *product_with(const sum_of_products *s, muster_expr *x, term *t, int32_t next) {
+    sum_of_products pair = {.draft = s->draft, .in = {*t, s->in[next]}, .operands = {x, s->operands[next]}};
+    memcpy(pair.sizes, s->sizes, sizeof pair.sizes);
+    pair.out = next + 1 == s->draft->count ? s->out : letters_between(s, t, &s->in[next], next + 1);
+    *t = pair.out;
+    if (pair.out.count > MUSTER_MAX_DIMS) {
+        (void)mst_einsum_refuse(&pair, "at most 8 dimensions of the product of the first operands");
+        return s->draft->graph->error;
+    }
+    for (int32_t i = 0; i < OPERANDS; i++) {
+        pair.operands[i] = without_lonely(&pair, pair.operands[i], &pair.in[i], &pair.in[1 - i]);
+        if (mst_node_is_error(pair.operands[i])) return s->draft->graph->error;
+    }
+    return product_of_two(&pair);
+}
+
 static muster_expr *expand_einsum(mst_draft *draft) {
     sum_of_products s = {.draft = draft};
     muster_dtype dtype;
-    bool arrow;
-    if (draft->count > OPERANDS) {
-        (void)mst_draft_refuse(draft, MUSTER_UNSUPPORTED, -1, "x: expected one operand or two, received %d", (int)draft->count);
+    if (draft->count > TERMS) {
+        (void)mst_draft_refuse(draft, MUSTER_UNSUPPORTED, -1, "x: expected at most %d operands, received %d", TERMS, (int)draft->count);
         return draft->graph->error;
     }
-    if (mst_draft_unify(draft, 0, &dtype) != MUSTER_OK || !read_subscripts(&s, &arrow) || !read_result(&s, arrow) || !read_sizes(&s))
-        return draft->graph->error;
+    if (mst_draft_unify(draft, 0, &dtype) != MUSTER_OK || !mst_einsum_read(&s)) return draft->graph->error;
     for (int32_t i = 0; i < draft->count; i++) {
-        s.operands[i] = without_repeats(draft->inputs[i], &s.in[i]);
+        s.operands[i] = without_repeats(without_ones(&s, draft->inputs[i], &s.in[i]), &s.in[i]);
         if (mst_node_is_error(s.operands[i])) return draft->graph->error;
     }
-    for (int32_t i = 0; i < draft->count; i++) {
-        s.operands[i] = without_lonely(&s, s.operands[i], &s.in[i], draft->count == 2 ? &s.in[1 - i] : NULL);
-        if (mst_node_is_error(s.operands[i])) return draft->graph->error;
-    }
-    return draft->count == 2 ? product_of_two(&s) : in_order(s.operands[0], &s.in[0], &s.out);
+    muster_expr *made = s.operands[0];
+    term letters = s.in[0];
+    if (draft->count == 1) made = without_lonely(&s, made, &letters, NULL);
+    for (int32_t i = 1; i < draft->count && !mst_node_is_error(made); i++) made = product_with(&s, made, &letters, i);
+    return mst_node_is_error(made) || draft->count > 1 ? made : in_order(made, &letters, &s.out);
 }
 
 const mst_operator mst_operator_einsum = {
-    MST_ANY_OPERATOR(einsum, "sums of products by the letters of axes, as in NumPy, such as \"bij,bjk->bik\"; one operand or two"),
+    MST_ANY_OPERATOR(einsum, "sums of products by the letters of axes, as in NumPy, such as \"...ij,...jk->...ik\"; from left to right"),
     .operands = {"x", "..."},
     .attributes = {{"subscripts", MST_VALUE_TEXT, .required = true}},
     .dtypes = MST_NUMBER_DTYPES,

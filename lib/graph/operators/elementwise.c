@@ -5,10 +5,16 @@ static muster_status run_unary(muster_worker *worker, const mst_step_run *run) {
     return muster_unary_op(worker, run->node->op->operation, *run->in[0], *run->out[0]);
 }
 
-static muster_expr *fold_negative(mst_draft *draft) {
+enum { UNSIGNED = MST_DTYPE_BIT(MUSTER_U8) | MST_DTYPE_BIT(MUSTER_U32) | MST_DTYPE_BIT(MUSTER_U64) };
+
+/* A plain number is one; 0 - x of unsigned integers wraps around. */
+static muster_expr *expand_negative(mst_draft *draft) {
     double value[2];
+    muster_expr *x = draft->inputs[0];
+    if (MST_DTYPE_BIT(x->type.dtype) & UNSIGNED) return MST_APPLY(draft->graph, subtract, mst_number(draft->graph, x->type.dtype, 0), x);
     if (!mst_draft_numbers(draft, value)) return NULL;
-    return mst_apply(draft->graph, MST_OPERATOR_number, NULL, 0, (mst_graph_value[]){{.number = -value[0]}});
+    return mst_apply(draft->graph, MST_OPERATOR_number, NULL, 0,
+                     (mst_graph_value[]){{.number = -value[0], .integer = -draft->inputs[0]->values[0].integer}});
 }
 
 #define GRADIENT(name, part)                                                                    \
@@ -52,9 +58,13 @@ static void gradient_gelu_derivative(mst_gradients *gradients, muster_expr *node
     mst_gradient_add(gradients, node, 0, G(multiply, dy, G(multiply, density, G(subtract, NUMBER(2), square))));
 }
 
+/* Far from 0 the sigmoid s is 0 or 1, and the gradient does not depend on x: an infinite one would
+ * be multiplied by 0. */
 static void gradient_silu(mst_gradients *gradients, muster_expr *node, muster_expr *dy) {
-    muster_expr *s = G(sigmoid, X);
-    mst_gradient_add(gradients, node, 0, G(multiply, dy, G(multiply, s, G(add, NUMBER(1), G(multiply, X, G(subtract, NUMBER(1), s))))));
+    muster_expr *s = G(sigmoid, X),
+                *bounded = mst_apply(node->graph, MST_OPERATOR_clip, &X, 1, (mst_graph_value[]){{.number = -1e4}, {.number = 1e4}});
+    mst_gradient_add(gradients, node, 0,
+                     G(multiply, dy, G(multiply, s, G(add, NUMBER(1), G(multiply, bounded, G(subtract, NUMBER(1), s))))));
 }
 
 #define gradient_sign mst_gradient_zero
@@ -70,6 +80,7 @@ static void gradient_silu(mst_gradients *gradients, muster_expr *node, muster_ex
                                                  .operands = {"x"},                   \
                                                  .dtypes = (takes),                   \
                                                  .in_place = 1,                       \
+                                                 .expand = mst_fold_function,         \
                                                  .infer = mst_draft_same,             \
                                                  .run = run_unary,                    \
                                                  .gradient = gradient_##op_name}
@@ -103,29 +114,52 @@ UNARY(gelu_derivative, MUSTER_GELU_DERIVATIVE, MST_FLOAT_DTYPES,
       "P(x) + x p(x), with P the normal distribution and p its density: the derivative of gelu");
 UNARY(silu, MUSTER_SILU, MST_FLOAT_DTYPES, "x / (1 + exp(-x))");
 UNARY(sign, MUSTER_SIGN, MST_NUMBER_DTYPES, "-1, 0 or 1; the gradient is 0");
-UNARY(floor, MUSTER_FLOOR, MST_FLOAT_DTYPES, "x rounded down; the gradient is 0");
-UNARY(ceil, MUSTER_CEIL, MST_FLOAT_DTYPES, "x rounded up; the gradient is 0");
-UNARY(round, MUSTER_ROUND, MST_FLOAT_DTYPES, "x rounded to the nearest integer, halves to the even one; the gradient is 0");
-UNARY(trunc, MUSTER_TRUNC, MST_FLOAT_DTYPES, "x rounded towards 0; the gradient is 0");
 
-const mst_operator mst_operator_bitwise_not = {MST_ANY_OPERATOR(bitwise_not, "x with every bit inverted"),
+/* Integers are rounded already. */
+static muster_expr *expand_rounding(mst_draft *draft) {
+    muster_expr *x = draft->inputs[0];
+    const bool integer = MST_DTYPE_BIT(x->type.dtype) & MST_NUMBER_DTYPES & ~MST_FLOAT_DTYPES;
+    return integer ? x : mst_fold_function(draft);
+}
+
+#define ROUNDING(op_name, op, text)                                                                     \
+    const mst_operator mst_operator_##op_name = {MST_ANY_OPERATOR(op_name, text "; the gradient is 0"), \
+                                                 .operation = (op),                                     \
+                                                 .elementwise = &mst_operation_unary,                   \
+                                                 .operands = {"x"},                                     \
+                                                 .dtypes = MST_NUMBER_DTYPES,                           \
+                                                 .in_place = 1,                                         \
+                                                 .expand = expand_rounding,                             \
+                                                 .infer = mst_draft_same,                               \
+                                                 .run = run_unary,                                      \
+                                                 .gradient = gradient_##op_name}
+ROUNDING(floor, MUSTER_FLOOR, "x rounded down");
+ROUNDING(ceil, MUSTER_CEIL, "x rounded up");
+ROUNDING(round, MUSTER_ROUND, "x rounded to the nearest integer, halves to the even one");
+ROUNDING(trunc, MUSTER_TRUNC, "x rounded towards 0");
+
+static muster_expr *expand_bitwise_not(mst_draft *draft) {
+    return draft->inputs[0]->type.dtype == MUSTER_BOOL ? MST_APPLY(draft->graph, logical_not, draft->inputs[0]) : NULL;
+}
+
+const mst_operator mst_operator_bitwise_not = {MST_ANY_OPERATOR(bitwise_not, "x with every bit inverted; of truth values not"),
                                                .operation = MUSTER_BITWISE_NOT,
                                                .elementwise = &mst_operation_unary,
                                                .operands = {"x"},
-                                               .dtypes = MST_NUMBER_DTYPES & ~MST_FLOAT_DTYPES,
+                                               .dtypes = MST_ALL_DTYPES & ~MST_FLOAT_DTYPES,
                                                .in_place = 1,
+                                               .expand = expand_bitwise_not,
                                                .infer = mst_draft_same,
                                                .run = run_unary,
                                                .no_gradient = "it takes integers"};
 
-enum { UNSIGNED = MST_DTYPE_BIT(MUSTER_U8) | MST_DTYPE_BIT(MUSTER_U32) | MST_DTYPE_BIT(MUSTER_U64) };
-const mst_operator mst_operator_negative = {MST_ANY_OPERATOR(negative, "-x"),
+const mst_operator mst_operator_negative = {MST_ANY_OPERATOR(negative, "-x; of unsigned integers it wraps around"),
                                             .operation = MUSTER_NEG,
                                             .elementwise = &mst_operation_unary,
                                             .operands = {"x"},
-                                            .dtypes = MST_NUMBER_DTYPES & ~(uint32_t)UNSIGNED,
+                                            .dtypes = MST_NUMBER_DTYPES,
                                             .in_place = 1,
-                                            .expand = fold_negative,
+                                            .expand = expand_negative,
                                             .infer = mst_draft_same,
                                             .distribute = mst_distribute_sum,
                                             .run = run_unary,

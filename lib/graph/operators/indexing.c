@@ -57,7 +57,8 @@ static muster_status infer_take(mst_draft *draft) {
 
 /* The table is whole, or parts of all its rows; whatever combines partial tables combines their
  * rows, too. Of a table that is cut between its rows each worker takes those that it has, and 0 for
- * the others: partial sums, which are exact. With logical shards a worker has several parts. */
+ * the others, of floats -0: partial sums, which have the bits of the table. With logical shards a
+ * worker has several parts. */
 static bool distribute_take(const muster_expr *node, mst_distribution result, int32_t way, mst_distribution *operands) {
     const bool rows = result.kind == MST_CUT && result.axis == 0;
     operands[0] = rows ? MST_DISTRIBUTED_SAME : result;
@@ -162,74 +163,78 @@ const mst_operator mst_operator_scatter_add = {
     .run = run_scatter_add,
     .gradient = gradient_scatter_add};
 
-/* ---- of vectors that are made of rows, whose indices stay in their row ---- */
+/* ---- of vectors that are made of groups, whose indices stay in their group ---- */
 
 /* The indices are places of such vectors, made of indices that check_indices let through. They are
- * not looked at again, which on a GPU waits for it. */
+ * not looked at again, which on a GPU waits for it. The attribute `groups` counts the groups. */
+enum { TAKE_GROUPS, SCATTER_GROUPS = 1 };
 
-/* The rows of a call are parts of both vectors. The result is proportional to x. */
-static bool distribute_within(const muster_expr *node, mst_distribution result, int32_t way, mst_distribution *operands) {
-    if (way) return false;
-    if (result.kind != MST_CUT) return mst_distribute_scaled(node, result, 0, operands);
-    for (int32_t i = 0; i < 2; i++)
-        if (!mst_axis_has_rows(node->graph, &node->inputs[i]->type, 0)) return false;
-    operands[0] = operands[1] = result;
-    return mst_axis_has_rows(node->graph, &node->type, 0);
+/* Do the rows of a call count the groups? Only then a worker has whole groups: where rows count the
+ * elements of a group, its indices lead to the parts of other workers. */
+static bool groups_are_rows(const muster_expr *node) {
+    const int32_t attribute = mst_node_is(node, MST_OPERATOR_take_within) ? TAKE_GROUPS : SCATTER_GROUPS;
+    return node->graph->dims[node->values[attribute].list[0]].powers[MST_SIZE_ROWS] != 0;
 }
 
-/* The indices, counted from where the worker's part of `rows` begins. */
-static muster_status indices_within(muster_worker *worker, const mst_step_run *run, const mst_type *rows, muster_tensor *indices) {
-    *indices = *run->in[1];
-    if (!run->sharing || run->node->distribution.kind != MST_CUT) return MUSTER_OK;
-    const int64_t begin = mst_cut_edge(run->node->graph, rows->dims[0], run->sizes, run->sharing, run->sharing->rank);
-    if (begin == 0) return MUSTER_OK;
-    *indices = muster_worker_scratch(worker, indices->dtype, 1, indices->shape);
-    return muster_binary_scalar(worker, MUSTER_SUB, *run->in[1], (double)begin, *indices);
+/* The parts of x, the indices and the result are of the same groups. The result is proportional
+ * to x. */
+static bool distribute_groups(const muster_expr *node, mst_distribution result, int32_t way, mst_distribution *operands) {
+    if (way) return false;
+    if (result.kind != MST_CUT) return mst_distribute_scaled(node, result, 0, operands);
+    operands[0] = operands[1] = result;
+    return true;
+}
+
+static bool distribute_take_within(const muster_expr *node, mst_distribution result, int32_t way, mst_distribution *operands) {
+    return groups_are_rows(node) ? distribute_groups(node, result, way, operands) : distribute_take(node, result, way, operands);
 }
 
 static muster_status run_take_within(muster_worker *worker, const mst_step_run *run) {
-    const int64_t mark = muster_worker_scratch_mark(worker);
-    muster_tensor indices;
-    MUSTER_TRY(indices_within(worker, run, &run->node->inputs[0]->type, &indices));
-    MUSTER_TRY(mst_worker_take_part(worker, *run->in[0], indices, 0, MST_INDICES_CHECKED, *run->out[0]));
-    return muster_worker_scratch_release(worker, mark);
+    int64_t total;
+    const int64_t begin = rows_begin(run, run->node->inputs[0], &total);
+    return mst_worker_take_part(worker, *run->in[0], *run->in[1], begin, MST_INDICES_CHECKED, *run->out[0]);
 }
 
 static void gradient_take_within(mst_gradients *gradients, muster_expr *node, muster_expr *dy) {
     mst_gradient_add(gradients, node, 0,
                      mst_apply(node->graph, MST_OPERATOR_scatter_add_within, MST_INPUTS(dy, node->inputs[1]),
-                               (mst_graph_value[]){{.list = (int64_t[]){X->type.dims[0]}, .count = 1}}));
+                               (mst_graph_value[]){{.list = (int64_t[]){X->type.dims[0]}, .count = 1}, node->values[TAKE_GROUPS]}));
 }
 
 const mst_operator mst_operator_take_within = {
-    MST_ANY_OPERATOR(take_within, "take of vectors that are made of rows, from the row in which each index lies"),
+    MST_ANY_OPERATOR(take_within, "take of vectors that are made of groups, from the group in which each index lies"),
     .operands = {"x", "indices"},
+    .attributes = {{"groups", MST_VALUE_DIMS, .required = true}},
     .flags = MST_OPERATOR_HIDDEN,
     .infer = infer_take,
-    .distribute = distribute_within,
+    .distribute = distribute_take_within,
     .run = run_take_within,
     .gradient = gradient_take_within};
 
+static bool distribute_scatter_add_within(const muster_expr *node, mst_distribution result, int32_t way, mst_distribution *operands) {
+    return groups_are_rows(node) ? distribute_groups(node, result, way, operands) : distribute_scatter_add(node, result, way, operands);
+}
+
 static muster_status run_scatter_add_within(muster_worker *worker, const mst_step_run *run) {
-    const int64_t mark = muster_worker_scratch_mark(worker);
-    muster_tensor indices;
-    MUSTER_TRY(indices_within(worker, run, &run->node->type, &indices));
+    int64_t total;
+    const int64_t begin = rows_begin(run, run->node, &total);
     MUSTER_TRY(muster_fill(worker, 0, *run->out[0]));
-    MUSTER_TRY(mst_worker_scatter_add_part(worker, *run->in[0], indices, 0, MST_INDICES_CHECKED, *run->out[0]));
-    return muster_worker_scratch_release(worker, mark);
+    return mst_worker_scatter_add_part(worker, *run->in[0], *run->in[1], begin, MST_INDICES_CHECKED, *run->out[0]);
 }
 
 static void gradient_scatter_add_within(mst_gradients *gradients, muster_expr *node, muster_expr *dy) {
-    mst_gradient_add(gradients, node, 0, MST_APPLY(node->graph, take_within, dy, node->inputs[1]));
+    mst_gradient_add(gradients, node, 0,
+                     mst_apply(node->graph, MST_OPERATOR_take_within, MST_INPUTS(dy, node->inputs[1]),
+                               (mst_graph_value[]){node->values[SCATTER_GROUPS]}));
 }
 
 const mst_operator mst_operator_scatter_add_within = {
-    MST_ANY_OPERATOR(scatter_add_within, "scatter_add of vectors that are made of rows, into the row in which each index lies"),
+    MST_ANY_OPERATOR(scatter_add_within, "scatter_add of vectors that are made of groups, into the group in which each index lies"),
     .operands = {"x", "indices"},
-    .attributes = {{"rows", MST_VALUE_DIMS, .required = true}},
+    .attributes = {{"rows", MST_VALUE_DIMS, .required = true}, {"groups", MST_VALUE_DIMS, .required = true}},
     .flags = MST_OPERATOR_HIDDEN,
     .infer = infer_scatter_add,
-    .distribute = distribute_within,
+    .distribute = distribute_scatter_add_within,
     .run = run_scatter_add_within,
     .gradient = gradient_scatter_add_within};
 

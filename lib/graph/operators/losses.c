@@ -1,5 +1,6 @@
 /* Losses, made of other operations, and the one in one pass. */
 #include "composite_private.h"
+#include "deviations_private.h"
 
 /* ---- of two arrays of numbers ---- */
 
@@ -25,13 +26,19 @@ static bool axes_fit(mst_draft *draft, const mst_type *type) {
     return true;
 }
 
-/* A square may be more than a dtype of 16 bits holds, where the average is not. */
+/* A square may be more than the dtype holds, where the average is not. */
 static muster_expr *expand_squared_error(mst_draft *draft) {
     mst_type type;
     if (!numbers_broadcast(draft, &type) || !axes_fit(draft, &type) || mst_draft_flag(draft, 1) != MUSTER_OK) return draft->graph->error;
     const muster_dtype dtype = X->type.dtype, compute = mst_dtype_compute(dtype);
-    muster_expr *squares = E(square, E(subtract, mst_cast_to(X, compute), mst_cast_to(Y, compute)));
-    return mst_cast_to(mst_apply(draft->graph, MST_OPERATOR_mean, &squares, 1, draft->values), dtype);
+    const mst_graph_value *axes = &draft->values[0];
+    muster_expr *distance = E(subtract, mst_cast_to(X, compute), mst_cast_to(Y, compute));
+    if (mst_node_is_error(distance)) return distance;
+    const uint32_t mask = mst_axes_mask(axes, type.ndim);
+    muster_expr *sum = mst_deviation_sums_of(distance, mst_number(draft->graph, MUSTER_F64, 0), NULL, axes, MST_ABOUT_NOTHING);
+    if (mst_node_is_error(sum)) return sum;
+    muster_expr *mean = mst_cast_to(E(divide, sum, mst_extent(distance, mask, MUSTER_F64)), dtype);
+    return draft->values[1].integer ? mst_keep_axes(mean, &distance->type, mask) : mean;
 }
 
 const mst_operator mst_operator_mean_squared_error = {
@@ -102,27 +109,19 @@ static bool labels_fit(mst_draft *draft) {
     return false;
 }
 
-/* *may: can a label of the dtype be this one? It is compared as f64, which holds integers up to
- * 2^53. */
-static bool label_may_be(mst_draft *draft, int64_t ignore, bool *may) {
+/* Can a label of the dtype be this one? */
+static bool label_may_be(const mst_draft *draft, int64_t ignore) {
     const muster_dtype dtype = Y->type.dtype;
-    const int64_t exact = INT64_C(1) << 53;
-    *may = dtype == MUSTER_U8 ? ignore >= 0 && ignore <= UINT8_MAX : dtype == MUSTER_I64 || (ignore >= INT32_MIN && ignore <= INT32_MAX);
-    if (!*may || (ignore >= -exact && ignore <= exact)) return true;
-    (void)mst_draft_refuse(draft, MUSTER_OUT_OF_RANGE, -1, "ignore: expected a number from -2^53 to 2^53, received %lld",
-                           (long long)ignore);
-    return false;
+    return dtype == MUSTER_U8 ? ignore >= 0 && ignore <= UINT8_MAX : dtype == MUSTER_I64 || (ignore >= INT32_MIN && ignore <= INT32_MAX);
 }
 
 /* An ignored label reads class 0, and its loss is replaced by 0. */
 static muster_expr *losses_of(mst_draft *draft, muster_expr *log_probabilities) {
     muster_expr *labels = Y, *ignored = NULL;
-    bool may = false;
-    if (draft->values[0].integer != MUSTER_NONE && !label_may_be(draft, draft->values[0].integer, &may)) return draft->graph->error;
-    if (may) {
+    if (draft->values[0].integer != MUSTER_NONE && label_may_be(draft, draft->values[0].integer)) {
         muster_expr *zero = mst_apply(draft->graph, MST_OPERATOR_number, NULL, 0, (mst_graph_value[]){{.number = 0}});
         muster_expr *label =
-            mst_apply(draft->graph, MST_OPERATOR_number, NULL, 0, (mst_graph_value[]){{.number = (double)draft->values[0].integer}});
+            mst_apply(draft->graph, MST_OPERATOR_number, NULL, 0, (mst_graph_value[]){mst_value_of_integer(draft->values[0].integer)});
         ignored = E(equal, labels, label);
         labels = E(where, ignored, zero, labels);
     }
@@ -204,4 +203,5 @@ const mst_operator mst_operator_softmax_cross_entropy = {
     .distribute = distribute_cross_entropy,
     .distribute_result = distribute_cross_entropy_result,
     .run = run_cross_entropy,
-    .gradient = gradient_cross_entropy};
+    .gradient = gradient_cross_entropy,
+    .no_gradient = "only the first of its results has one; for second derivatives write sum(cross_entropy(logits, labels))"};

@@ -15,19 +15,6 @@ muster_expr *mst_epsilon_refused(mst_draft *draft, double epsilon) {
     return draft->graph->error;
 }
 
-/* (x - mean) / sqrt(mean of (x - mean) (x - mean) + epsilon), the means along the axes; not
- * centred: with 0 in place of the mean. */
-static muster_expr *normalised(muster_expr *x, const int64_t *axes, int32_t count, bool centred, double epsilon) {
-    mst_graph *graph = x->graph;
-    const mst_graph_value along[] = {{.list = axes, .count = count}, {.integer = 1}};
-    if (mst_node_is_error(x)) return x;
-    if (centred) x = MST_APPLY(graph, subtract, x, mst_apply(graph, MST_OPERATOR_mean, &x, 1, along));
-    muster_expr *squares = MST_APPLY(graph, square, x), *variance = mst_apply(graph, MST_OPERATOR_mean, &squares, 1, along);
-    if (mst_node_is_error(variance)) return variance;
-    return MST_APPLY(graph, multiply, x,
-                     MST_APPLY(graph, rsqrt, MST_APPLY(graph, add, variance, mst_number(graph, x->type.dtype, epsilon))));
-}
-
 /* y times operand 1 plus operand 2, as far as they are given, each of these dims. In the dtype of
  * operand 0. */
 static muster_expr *scaled(mst_draft *draft, muster_expr *y, int32_t ndim, const mst_dim *dims) {
@@ -60,7 +47,8 @@ static muster_expr *expand_last(mst_draft *draft, bool centred) {
         axes[d] = axis + d;
     }
     if (!mst_parameters_fit(draft, &last)) return draft->graph->error;
-    return scaled(draft, normalised(mst_cast_to(X, mst_dtype_compute(dtype)), axes, last.ndim, centred, epsilon), last.ndim, last.dims);
+    return scaled(draft, mst_normalised_rows(mst_cast_to(X, mst_dtype_compute(dtype)), MST_AXES(axes, last.ndim), centred, epsilon),
+                  last.ndim, last.dims);
 }
 
 static muster_expr *expand_layer_norm(mst_draft *draft) { return expand_last(draft, true); }
@@ -128,7 +116,8 @@ static muster_expr *expand_group_norm(mst_draft *draft) {
         axes[d - CHANNELS] = d + 1;
     }
     muster_expr *in_groups = mst_reshape_to(mst_cast_to(X, mst_dtype_compute(dtype)), x->ndim + 1, dims);
-    return scaled_by_channel(draft, mst_reshape_to(normalised(in_groups, axes, x->ndim - CHANNELS, true, epsilon), x->ndim, x->dims));
+    return scaled_by_channel(
+        draft, mst_reshape_to(mst_normalised_rows(in_groups, MST_AXES(axes, x->ndim - CHANNELS), true, epsilon), x->ndim, x->dims));
 }
 
 const mst_operator mst_operator_group_norm = {
@@ -146,7 +135,8 @@ static muster_expr *expand_instance_norm(mst_draft *draft) {
         return draft->graph->error;
     if (!(epsilon >= 0)) return mst_epsilon_refused(draft, epsilon);
     for (int32_t d = CHANNELS + 1; d < X->type.ndim; d++) axes[d - CHANNELS - 1] = d;
-    return scaled_by_channel(draft, normalised(mst_cast_to(X, mst_dtype_compute(dtype)), axes, X->type.ndim - CHANNELS - 1, true, epsilon));
+    return scaled_by_channel(
+        draft, mst_normalised_rows(mst_cast_to(X, mst_dtype_compute(dtype)), MST_AXES(axes, X->type.ndim - CHANNELS - 1), true, epsilon));
 }
 
 const mst_operator mst_operator_instance_norm = {

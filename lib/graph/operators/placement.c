@@ -3,8 +3,11 @@
 #include "operators_private.h"
 #include "runtime_impl.h"
 
+#include <stdio.h>
+
 enum { RANK };
 
+/* The public rank: the same in all processes. */
 int32_t mst_place_rank(const muster_expr *node) { return (int32_t)node->values[RANK].integer; }
 
 static muster_status infer_place(mst_draft *draft) {
@@ -23,13 +26,18 @@ static muster_status infer_place(mst_draft *draft) {
 /* A single call has one member, which is the device itself, or is refused. */
 static muster_status place_check(muster_worker *worker, const mst_step_run *run, bool *alone) {
     char text[MST_DEVICE_TEXT];
-    const int32_t rank = mst_place_rank(run->node);
+    muster_runtime *runtime = run->node->graph->runtime;
+    const int32_t rank = mst_place_rank(run->node), local = rank - runtime->first;
     *alone = muster_worker_size(worker) == 1;
     if (!*alone || rank == muster_worker_rank(worker)) return MUSTER_OK;
+    if (local >= 0 && local < runtime->size)
+        mst_runtime_device_text(runtime, local, text);
+    else
+        snprintf(text, sizeof text, "%d of another process", (int)rank);
     return mst_error(MUSTER_UNSUPPORTED,
                      "muster_expr_place: device: expected a call on all devices, since device %s computes the value, "
                      "received a single call",
-                     mst_runtime_device_text(run->node->graph->runtime, rank, text));
+                     text);
 }
 
 static muster_status run_place(muster_worker *worker, const mst_step_run *run) {
@@ -101,7 +109,7 @@ muster_expr *muster_expr_place(muster_expr *expression, const char *device) {
     mst_graph *graph = expression->graph;
     if (mst_node_is_error(expression) || mst_graph_check_open(graph, where) != MUSTER_OK) return graph->error;
     muster_status status = mst_runtime_check_open(graph->runtime, where);
-    if (status == MUSTER_OK) status = mst_runtime_find(graph->runtime, device, where, "device", &rank);
+    if (status == MUSTER_OK) status = mst_runtime_find_public(graph->runtime, device, where, "device", &rank);
     if (status != MUSTER_OK) {
         (void)mst_graph_keep(graph, status);
         return graph->error;

@@ -184,7 +184,7 @@ static muster_expr *expand_global(mst_draft *draft, int32_t reduction) {
         return draft->graph->error;
     }
     for (int32_t d = FIRST; d < ndim; d++) axes[d - FIRST] = d;
-    return mst_apply(draft->graph, reduction, &X, 1, (mst_graph_value[]){{.list = axes, .count = ndim - FIRST}, {.integer = 1}});
+    return mst_reduced(X, reduction, MST_AXES(axes, ndim - FIRST), true, MUSTER_DTYPE_NONE);
 }
 static muster_expr *expand_global_max_pool(mst_draft *draft) { return expand_global(draft, MST_OPERATOR_max); }
 static muster_expr *expand_global_average_pool(mst_draft *draft) { return expand_global(draft, MST_OPERATOR_mean); }

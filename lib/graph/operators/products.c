@@ -1,11 +1,47 @@
 /* Products of matrices and vectors. */
 #include "operators_private.h"
+#include "product/integer_product_impl.h"
+#include "runtime_impl.h"
+
+static muster_status infer_matmul(mst_draft *draft);
+
+static bool is_integer(muster_dtype dtype) { return (MST_DTYPE_BIT(dtype) & MST_NUMBER_DTYPES & ~MST_FLOAT_DTYPES) != 0; }
+
+static bool all_on_host(const muster_runtime *runtime) {
+    for (int32_t r = 0; r < runtime->size; r++)
+        if (!mst_device_is_host(runtime->devices[r])) return false;
+    return true;
+}
+
+/* The product of integers, for which devices have no code of their own: the elements are multiplied
+ * one by one and summed. Both wrap around. */
+static muster_expr *product_of_integers(mst_draft *draft) {
+    muster_expr *a = draft->inputs[0], *b = draft->inputs[1];
+    const muster_dtype dtype = a->type.dtype;
+    mst_dim rows[MUSTER_MAX_DIMS], columns[MUSTER_MAX_DIMS];
+    const int32_t left = a->type.ndim, right = b->type.ndim;
+    if (!is_integer(dtype) || left < 2 || right < 2 || all_on_host(draft->graph->runtime)) return NULL;
+    if (infer_matmul(draft) != MUSTER_OK) return draft->graph->error;
+    if (draft->types[0].ndim == MUSTER_MAX_DIMS) {
+        (void)mst_draft_refuse(draft, MUSTER_UNSUPPORTED, 0, "expected at most %d dimensions of integers, received %d", MUSTER_MAX_DIMS - 1,
+                               (int)draft->types[0].ndim);
+        return draft->graph->error;
+    }
+    for (int32_t d = 0; d < left; d++) rows[d] = a->type.dims[d];
+    rows[left] = MST_DIM_ONE;
+    for (int32_t d = 0; d < right - 2; d++) columns[d] = b->type.dims[d];
+    columns[right - 2] = MST_DIM_ONE;
+    columns[right - 1] = b->type.dims[right - 2];
+    columns[right] = b->type.dims[right - 1];
+    muster_expr *products = MST_APPLY(draft->graph, multiply, mst_reshape_to(a, left + 1, rows), mst_reshape_to(b, right + 1, columns));
+    return mst_reduced(products, MST_OPERATOR_sum, MST_AXES((int64_t[]){-2}, 1), false, dtype);
+}
 
 /* Vectors become matrices, as in NumPy: a (k) is (1, k) on the left and (k, 1) on the right. */
 static muster_expr *expand_matmul(mst_draft *draft) {
     muster_expr *a = draft->inputs[0], *b = draft->inputs[1];
     const int32_t left = a->type.ndim, right = b->type.ndim;
-    if (left != 1 && right != 1) return NULL;
+    if (left != 1 && right != 1) return product_of_integers(draft);
     for (int32_t i = 0; i < 2; i++)
         if (draft->inputs[i]->type.ndim == 0) {
             (void)mst_draft_refuse(draft, MUSTER_SHAPE_MISMATCH, i, "expected 1 dimension or more, received a scalar");
@@ -71,6 +107,7 @@ static muster_status infer_matmul(mst_draft *draft) {
  * and in a small call the checks and the copies of three tensors are a part that counts. */
 static muster_status run_matmul(muster_worker *worker, const mst_step_run *run) {
     const muster_tensor *a = run->in[0], *b = run->in[1], *c = run->out[0];
+    if (is_integer(c->dtype)) return mst_integer_product(worker, a, b, c);
     if (c->ndim != 2) return muster_gemm_batched(worker, 1, *a, *b, 0, *c);
     const bool blas = c->dtype == MUSTER_F32 || c->dtype == MUSTER_F64;
     return blas && b->shape[1] == 1 ? mst_gemv_launch(worker, a, b, c) : muster_gemm(worker, 1, *a, *b, 0, *c);
@@ -79,6 +116,7 @@ static muster_status run_matmul(muster_worker *worker, const mst_step_run *run) 
 static muster_expr *swap_last(muster_expr *node) {
     int64_t axes[MUSTER_MAX_DIMS];
     const int32_t ndim = node->type.ndim;
+    if (mst_node_is_error(node)) return node;
     for (int32_t d = 0; d < ndim; d++) axes[d] = d;
     axes[ndim - 2] = ndim - 1;
     axes[ndim - 1] = ndim - 2;
@@ -103,6 +141,7 @@ static muster_expr *stack_to_matrix(muster_expr *stack) {
 
 static void gradient_matmul(mst_gradients *gradients, muster_expr *node, muster_expr *dy) {
     muster_expr *a = node->inputs[0], *b = node->inputs[1];
+    if (is_integer(node->type.dtype)) return; /* no gradient flows through integers */
     if (mst_gradient_wanted(gradients, node, 0)) mst_gradient_add(gradients, node, 0, MST_APPLY(node->graph, matmul, dy, swap_last(b)));
     if (!mst_gradient_wanted(gradients, node, 1)) return;
     /* One product then sums over the stack, too. Its parts would be as many matrices like b. */
@@ -134,9 +173,9 @@ static bool distribute_matmul(const muster_expr *node, mst_distribution result, 
 }
 
 const mst_operator mst_operator_matmul = {
-    MST_ANY_OPERATOR(matmul, "the product of matrices; axes before the last two are stacks, which broadcast"),
+    MST_ANY_OPERATOR(matmul, "the product of matrices; axes before the last two are stacks, which broadcast; of integers it wraps around"),
     .operands = {"a", "b"},
-    .dtypes = MST_FLOAT_DTYPES,
+    .dtypes = MST_NUMBER_DTYPES,
     .flags = MST_OPERATOR_BY_SHARD,
     .expand = expand_matmul,
     .infer = infer_matmul,

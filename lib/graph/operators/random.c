@@ -208,9 +208,13 @@ static muster_status run_dropout(muster_worker *worker, const mst_step_run *run)
     const int64_t mark = muster_worker_scratch_mark(worker);
     stream s;
     MUSTER_TRY(stream_of(worker, run, DROPOUT_KEY, 1, &s));
-    muster_tensor numbers = muster_worker_scratch(worker, MUSTER_F32, y.ndim, y.shape);
-    muster_tensor dropped = muster_worker_scratch(worker, MUSTER_BOOL, y.ndim, y.shape);
-    muster_tensor limit = muster_worker_scratch(worker, MUSTER_F32, 0, NULL), zero = muster_worker_scratch(worker, y.dtype, 0, NULL);
+    muster_tensor numbers;
+    MUSTER_TRY(muster_worker_scratch(worker, MUSTER_F32, y.ndim, y.shape, &numbers));
+    muster_tensor dropped;
+    MUSTER_TRY(muster_worker_scratch(worker, MUSTER_BOOL, y.ndim, y.shape, &dropped));
+    muster_tensor limit, zero;
+    MUSTER_TRY(muster_worker_scratch(worker, MUSTER_F32, 0, NULL, &limit));
+    MUSTER_TRY(muster_worker_scratch(worker, y.dtype, 0, NULL, &zero));
     MUSTER_TRY(muster_random_uniform(worker, s.seed, s.first, numbers));
     MUSTER_TRY(muster_fill(worker, p, limit));
     MUSTER_TRY(muster_fill(worker, 0, zero));

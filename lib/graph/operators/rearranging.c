@@ -187,7 +187,7 @@ const mst_operator mst_operator_tile = {MST_ANY_OPERATOR(tile, "x so many times 
 
 /* ---- diagonals ---- */
 
-enum { OFFSET, AXIS1, AXIS2 };
+enum { OFFSET, AXIS1, AXIS2, DTYPE };
 
 /* Of matrices (n, m) that lie one element behind the other, the diagonal is every (m + 1)th
  * element. */
@@ -240,18 +240,15 @@ static muster_expr *expand_diagonal(mst_draft *draft) {
 
 static muster_expr *expand_trace(mst_draft *draft) {
     if (mst_draft_dtype(draft, 0, draft->op->dtypes) != MUSTER_OK) return draft->graph->error;
-    muster_expr *diagonal = diagonal_of(draft);
-    return mst_apply(draft->graph, MST_OPERATOR_sum, &diagonal, 1,
-                     (mst_graph_value[]){{.list = (int64_t[]){-1}, .count = 1}, {.integer = 0}});
+    return mst_reduced(diagonal_of(draft), MST_OPERATOR_sum, MST_AXES((int64_t[]){-1}, 1), false,
+                       (muster_dtype)draft->values[DTYPE].integer);
 }
 
-#define DIAGONAL(op_name, takes, text)                                                                             \
-    const mst_operator mst_operator_##op_name = {                                                                  \
-        MST_ANY_OPERATOR(op_name, text),                                                                           \
-        .operands = {"x"},                                                                                         \
-        .attributes = {{"offset", MST_VALUE_INTEGER}, {"axis1", MST_VALUE_INTEGER}, {"axis2", MST_VALUE_INTEGER}}, \
-        .dtypes = (takes),                                                                                         \
-        .expand = expand_##op_name,                                                                                \
-        .infer = mst_draft_composite}
-DIAGONAL(diagonal, MST_ALL_DTYPES, "the elements x[i, i + offset] of two axes, the first two if none are given, as a new last axis");
-DIAGONAL(trace, MST_NUMBER_DTYPES, "the sum of the elements of the diagonal");
+#define DIAGONAL_AXES \
+    {"offset", MST_VALUE_INTEGER}, {"axis1", MST_VALUE_INTEGER}, { "axis2", MST_VALUE_INTEGER }
+#define DIAGONAL(op_name, text, ...)                                                              \
+    const mst_operator mst_operator_##op_name = {                                                 \
+        MST_ANY_OPERATOR(op_name, text), .operands = {"x"},          .attributes = {__VA_ARGS__}, \
+        .dtypes = MST_ALL_DTYPES,        .expand = expand_##op_name, .infer = mst_draft_composite}
+DIAGONAL(diagonal, "the elements x[i, i + offset] of two axes, the first two if none are given, as a new last axis", DIAGONAL_AXES);
+DIAGONAL(trace, "the sum of the elements of the diagonal; dtype: of the result, as of sum", DIAGONAL_AXES, {"dtype", MST_VALUE_DTYPE});

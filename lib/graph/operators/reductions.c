@@ -5,16 +5,24 @@
 
 #include <math.h>
 
-enum { AXIS, KEEPDIMS };
+enum { AXIS, KEEPDIMS, DTYPE };
 
 /* The kept form is the other one with a new shape. */
-static muster_expr *expand_keepdims(mst_draft *draft) {
+muster_expr *mst_expand_keepdims(mst_draft *draft) {
     uint32_t mask;
     if (!draft->values[KEEPDIMS].integer) return NULL;
     if (mst_draft_flag(draft, KEEPDIMS) != MUSTER_OK || mst_draft_axes(draft, AXIS, &mask) != MUSTER_OK) return draft->graph->error;
     const mst_type type = draft->inputs[0]->type;
-    muster_expr *reduced = mst_apply(draft->graph, draft->op->id, draft->inputs, 1, (mst_graph_value[]){draft->values[AXIS], MST_NO_VALUE});
-    return mst_keep_axes(reduced, &type, mask);
+    const bool takes_dtype = draft->op->attributes[DTYPE].name != NULL;
+    const muster_dtype dtype = takes_dtype ? (muster_dtype)draft->values[DTYPE].integer : MUSTER_DTYPE_NONE;
+    return mst_keep_axes(mst_reduced(draft->inputs[0], draft->op->id, &draft->values[AXIS], false, dtype), &type, mask);
+}
+
+/* The dtype of the result. */
+static muster_dtype reduction_dtype(const mst_draft *draft) {
+    const muster_dtype dtype = draft->inputs[0]->type.dtype;
+    if (!draft->op->attributes[DTYPE].name) return dtype;
+    return draft->values[DTYPE].integer ? (muster_dtype)draft->values[DTYPE].integer : mst_dtype_summed(dtype);
 }
 
 static muster_status infer_reduction(mst_draft *draft) {
@@ -22,7 +30,7 @@ static muster_status infer_reduction(mst_draft *draft) {
     mst_type *type = &draft->types[0];
     MUSTER_TRY(mst_draft_dtype(draft, 0, draft->op->dtypes));
     MUSTER_TRY(mst_draft_axes(draft, AXIS, &mask));
-    type->dtype = draft->inputs[0]->type.dtype;
+    type->dtype = reduction_dtype(draft);
     type->ndim = 0;
     for (int32_t d = 0; d < draft->inputs[0]->type.ndim; d++)
         if (!(mask >> d & 1)) type->dims[type->ndim++] = draft->inputs[0]->type.dims[d];
@@ -82,50 +90,54 @@ static int64_t total_length(const mst_step_run *run, uint32_t axes) {
     return length;
 }
 
+/* The average of nothing is 0 / 0; a largest or smallest element is refused. */
+static muster_status run_of_nothing(muster_worker *worker, const mst_step_run *run, uint32_t axes) {
+    const muster_reduction op = run->node->op->operation;
+    if (op == MUSTER_AVG) return muster_fill(worker, NAN, *run->out[0]);
+    return muster_reduce_axes(worker, op, *run->in[0], (int32_t)axes, *run->out[0]);
+}
+
 /* A worker without elements brings what changes nothing, unless there are none at all. */
 static muster_status run_partial(muster_worker *worker, const mst_step_run *run, uint32_t axes, int64_t length) {
     const muster_reduction op = run->node->op->operation;
     const muster_tensor *x = run->in[0], *y = run->out[0];
     const int64_t total = total_length(run, axes);
     if (!length && total) return muster_fill(worker, identity_of(op, y->dtype), *y);
-    if (!length) return muster_reduce_axes(worker, op, *x, (int32_t)axes, *y);
-    MUSTER_TRY(mst_reduce_launch(worker, op, x, axes, y, length));
-    if (op != MUSTER_AVG || length == total) return MUSTER_OK;
-    return muster_binary_scalar(worker, MUSTER_MUL, *y, (double)length / (double)total, *y);
+    if (!length) return run_of_nothing(worker, run, axes);
+    return mst_reduce_launch(worker, op, x, axes, y, length, total);
 }
 
 static muster_status run_reduction(muster_worker *worker, const mst_step_run *run) {
     const muster_expr *node = run->node;
     const muster_tensor *x = run->in[0], *y = run->out[0];
-    if (x->ndim == 0) return muster_copy(worker, *x, *y);
+    if (x->ndim == 0 && x->dtype == y->dtype) return muster_copy(worker, *x, *y);
     const uint32_t axes = mst_axes_mask(&node->values[AXIS], x->ndim);
     int64_t length = 1;
     for (int32_t d = 0; d < x->ndim; d++)
         if (axes >> d & 1) length *= x->shape[d];
     if (node->distribution.kind == MST_PARTIAL) return run_partial(worker, run, axes, length);
-    /* an average of nothing is refused */
-    return length ? mst_reduce_launch(worker, node->op->operation, x, axes, y, length)
-                  : muster_reduce_axes(worker, node->op->operation, *x, (int32_t)axes, *y);
+    return length ? mst_reduce_launch(worker, node->op->operation, x, axes, y, length, length) : run_of_nothing(worker, run, axes);
 }
 
 #define X (node->inputs[0])
 static uint32_t mask_of(const muster_expr *node) { return mst_axes_mask(&node->values[AXIS], X->type.ndim); }
 
 static void gradient_sum(mst_gradients *gradients, muster_expr *node, muster_expr *dy) {
+    dy = mst_cast_to(dy, X->type.dtype);
     mst_gradient_add(gradients, node, 0, mst_broadcast_to(mst_keep_axes(dy, &X->type, mask_of(node)), &X->type));
 }
 
 /* f16 has no number above 65504, which would be how many elements there are. */
 static void gradient_mean(mst_gradients *gradients, muster_expr *node, muster_expr *dy) {
-    const muster_dtype dtype = node->type.dtype, compute = mst_dtype_compute(dtype);
+    const muster_dtype compute = mst_dtype_compute(node->type.dtype);
     muster_expr *each = MST_APPLY(node->graph, divide, mst_cast_to(dy, compute), mst_extent(X, mask_of(node), compute));
-    gradient_sum(gradients, node, mst_cast_to(each, dtype));
+    gradient_sum(gradients, node, each);
 }
 
 /* Is it the first of the largest (smallest) elements of its row? */
 static muster_expr *is_first(muster_expr *node, muster_expr *matrix) {
     const int32_t arg = mst_node_is(node, MST_OPERATOR_max) ? MST_OPERATOR_argmax : MST_OPERATOR_argmin;
-    muster_expr *index = mst_apply(node->graph, arg, &matrix, 1, (mst_graph_value[]){{.integer = 1}});
+    muster_expr *index = mst_apply(node->graph, arg, &matrix, 1, (mst_graph_value[]){{.integer = 1}, MST_NO_VALUE});
     return mst_apply(node->graph, MST_OPERATOR_one_hot, &index, 1,
                      (mst_graph_value[]){{.list = (int64_t[]){matrix->type.dims[1]}, .count = 1}, {.integer = MUSTER_BOOL}});
 }
@@ -167,24 +179,34 @@ static void gradient_extreme(mst_gradients *gradients, muster_expr *node, muster
     mst_gradient_add(gradients, node, 0, mst_axes_back(mst_reshape_to(part, last->type.ndim, last->type.dims), axes));
 }
 
-#define REDUCTION(op_name, op, takes, text, ...)                                                                            \
-    const mst_operator mst_operator_##op_name = {MST_ANY_OPERATOR(op_name, text),                                           \
-                                                 .operation = (op),                                                         \
-                                                 .operands = {"x"},                                                         \
-                                                 .attributes = {{"axis", MST_VALUE_LIST}, {"keepdims", MST_VALUE_INTEGER}}, \
-                                                 .dtypes = (takes),                                                         \
-                                                 .flags = MST_OPERATOR_BY_SHARD,                                            \
-                                                 .expand = expand_keepdims,                                                 \
-                                                 .infer = infer_reduction,                                                  \
-                                                 .distribute = distribute_reduction,                                        \
-                                                 .run = run_reduction,                                                      \
+#define AXES \
+    {"axis", MST_VALUE_LIST}, { "keepdims", MST_VALUE_INTEGER }
+#define AXES_AND_DTYPE \
+    AXES, { "dtype", MST_VALUE_DTYPE }
+#define REDUCTION(op_name, op, takes, expanding, text, ...)                          \
+    const mst_operator mst_operator_##op_name = {MST_ANY_OPERATOR(op_name, text),    \
+                                                 .operation = (op),                  \
+                                                 .operands = {"x"},                  \
+                                                 .dtypes = (takes),                  \
+                                                 .flags = MST_OPERATOR_BY_SHARD,     \
+                                                 .expand = (expanding),              \
+                                                 .infer = infer_reduction,           \
+                                                 .distribute = distribute_reduction, \
+                                                 .run = run_reduction,               \
                                                  __VA_ARGS__}
-REDUCTION(sum, MUSTER_SUM, MST_NUMBER_DTYPES, "the sum over the axes, or over all", .gradient = gradient_sum);
-REDUCTION(mean, MUSTER_AVG, MST_FLOAT_DTYPES, "the average over the axes, or over all", .gradient = gradient_mean);
-REDUCTION(max, MUSTER_MAX, MST_ALL_DTYPES, "the largest element; of equals the first has the gradient", .gradient = gradient_extreme);
-REDUCTION(min, MUSTER_MIN, MST_ALL_DTYPES, "the smallest element; of equals the first has the gradient", .gradient = gradient_extreme);
-REDUCTION(prod, MUSTER_PROD, MST_ALL_DTYPES, "the product over the axes, or over all",
-          .no_gradient = "product / x is undefined where an element is 0; exp(sum(log(x))) has one for positive elements");
+REDUCTION(sum, MUSTER_SUM, MST_ALL_DTYPES, mst_expand_total,
+          "the sum over the axes, or over all; of integers and truth values i64, of u8 to u64 u64; dtype: of the result",
+          .attributes = {AXES_AND_DTYPE}, .gradient = gradient_sum);
+REDUCTION(mean, MUSTER_AVG, MST_ALL_DTYPES, mst_expand_mean,
+          "the average over the axes, or over all; of integers and truth values f64; dtype: of the result", .attributes = {AXES_AND_DTYPE},
+          .gradient = gradient_mean);
+REDUCTION(max, MUSTER_MAX, MST_ALL_DTYPES, mst_expand_keepdims, "the largest element; of equals the first has the gradient",
+          .attributes = {AXES}, .gradient = gradient_extreme);
+REDUCTION(min, MUSTER_MIN, MST_ALL_DTYPES, mst_expand_keepdims, "the smallest element; of equals the first has the gradient",
+          .attributes = {AXES}, .gradient = gradient_extreme);
+REDUCTION(prod, MUSTER_PROD, MST_ALL_DTYPES, mst_expand_total,
+          "the product over the axes, or over all; of integers and truth values i64, of u8 to u64 u64; dtype: of the result",
+          .attributes = {AXES_AND_DTYPE}, .gradient = mst_gradient_prod);
 
 /* ---- the sum of squares ---- */
 
@@ -223,7 +245,20 @@ const mst_operator mst_operator_sum_squares = {MST_ANY_OPERATOR(sum_squares, "th
 
 /* ---- argmax and argmin ---- */
 
-enum { ARG_AXIS };
+enum { ARG_AXIS, ARG_KEEPDIMS };
+
+/* A size that only a call knows is looked at there. */
+static bool arg_has_elements(mst_draft *draft, uint32_t mask) {
+    char text[MST_NODE_TEXT];
+    const mst_type *type = &draft->inputs[0]->type;
+    for (int32_t d = 0; d < type->ndim; d++) {
+        if (!(mask >> d & 1) || mst_dim_constant(draft->graph, type->dims[d]) != 0) continue;
+        (void)mst_draft_refuse(draft, MUSTER_INVALID_ARGUMENT, 0, "expected at least one element along axis %d, received %s", (int)d,
+                               mst_type_text(draft->graph, type, text));
+        return false;
+    }
+    return true;
+}
 
 /* Any other layout becomes (n, k) with axis 1. No axis: the index among all elements. */
 static muster_expr *expand_arg(mst_draft *draft) {
@@ -231,13 +266,17 @@ static muster_expr *expand_arg(mst_draft *draft) {
     mst_graph *graph = draft->graph;
     const mst_graph_value *value = &draft->values[ARG_AXIS];
     int32_t axis = 0;
-    if (x->type.ndim == 2 && value->integer == 1) return NULL;
+    const bool keepdims = draft->values[ARG_KEEPDIMS].integer != 0;
+    if (mst_draft_flag(draft, ARG_KEEPDIMS) != MUSTER_OK) return graph->error;
     if (value->integer != INT64_MIN && mst_draft_axis(draft, ARG_AXIS, &axis) != MUSTER_OK) return graph->error;
     const uint32_t mask = value->integer == INT64_MIN ? (1u << x->type.ndim) - 1 : 1u << axis;
+    if (!arg_has_elements(draft, mask)) return graph->error;
+    if (x->type.ndim == 2 && value->integer == 1 && !keepdims) return NULL;
     mst_dim rows = MST_DIM_ONE, dims[MUSTER_MAX_DIMS];
     muster_expr *matrix = mst_as_rows(x, mask, &rows);
     if (mst_node_is_error(matrix)) return matrix;
-    muster_expr *index = mst_apply(graph, draft->op->id, &matrix, 1, (mst_graph_value[]){{.integer = 1}});
+    muster_expr *index = mst_apply(graph, draft->op->id, &matrix, 1, (mst_graph_value[]){{.integer = 1}, MST_NO_VALUE});
+    if (keepdims) return mst_keep_axes(index, &x->type, mask);
     int32_t ndim = 0;
     for (int32_t d = 0; d < x->type.ndim; d++)
         if (!(mask >> d & 1)) dims[ndim++] = x->type.dims[d];
@@ -249,22 +288,36 @@ static muster_status infer_arg(mst_draft *draft) {
     return MUSTER_OK;
 }
 
-static muster_status run_argmax(muster_worker *worker, const mst_step_run *run) { return muster_argmax(worker, *run->in[0], *run->out[0]); }
-static muster_status run_argmin(muster_worker *worker, const mst_step_run *run) { return muster_argmin(worker, *run->in[0], *run->out[0]); }
+/* The matrix of the operation may be x turned: its shape would say nothing to the program. */
+static muster_status arg_check(const mst_step_run *run) {
+    if (run->in[0]->shape[1] > 0) return MUSTER_OK;
+    return mst_error(MUSTER_INVALID_ARGUMENT, "muster_expr_%s: x: expected at least one element along the axis, received none",
+                     run->node->op->name);
+}
+
+static muster_status run_argmax(muster_worker *worker, const mst_step_run *run) {
+    MUSTER_TRY(arg_check(run));
+    return muster_argmax(worker, *run->in[0], *run->out[0]);
+}
+static muster_status run_argmin(muster_worker *worker, const mst_step_run *run) {
+    MUSTER_TRY(arg_check(run));
+    return muster_argmin(worker, *run->in[0], *run->out[0]);
+}
 
 /* The index is one of the elements of a row. */
 static bool distribute_arg(const muster_expr *node, mst_distribution result, int32_t way, mst_distribution *operands) {
     return way == 0 && result.kind == MST_CUT && mst_distribute_alike(node, result, 2, operands);
 }
 
-#define ARG(op_name, text)                                                                                                 \
-    const mst_operator mst_operator_##op_name = {MST_ANY_OPERATOR(op_name, text),                                          \
-                                                 .operands = {"x"},                                                        \
-                                                 .attributes = {{"axis", MST_VALUE_INTEGER, .number = (double)INT64_MIN}}, \
-                                                 .expand = expand_arg,                                                     \
-                                                 .infer = infer_arg,                                                       \
-                                                 .distribute = distribute_arg,                                             \
-                                                 .run = run_##op_name,                                                     \
-                                                 .no_gradient = "its result is an index"}
+#define ARG(op_name, text)                                                                                         \
+    const mst_operator mst_operator_##op_name = {                                                                  \
+        MST_ANY_OPERATOR(op_name, text),                                                                           \
+        .operands = {"x"},                                                                                         \
+        .attributes = {{"axis", MST_VALUE_INTEGER, .number = (double)INT64_MIN}, {"keepdims", MST_VALUE_INTEGER}}, \
+        .expand = expand_arg,                                                                                      \
+        .infer = infer_arg,                                                                                        \
+        .distribute = distribute_arg,                                                                              \
+        .run = run_##op_name,                                                                                      \
+        .no_gradient = "its result is an index"}
 ARG(argmax, "the index of the largest element along the axis, or among all; the first of equals");
 ARG(argmin, "the index of the smallest element along the axis, or among all; the first of equals");

@@ -93,24 +93,47 @@ static bool distribute_where(const muster_expr *node, mst_distribution result, i
     return true;
 }
 
-const mst_operator mst_operator_where = {MST_ANY_OPERATOR(where, "a where the condition is true, else b"),
-                                         .elementwise = &mst_operation_where,
-                                         .operands = {"condition", "a", "b"},
-                                         .in_place = 6,
-                                         .infer = infer_where,
-                                         .distribute = distribute_where,
-                                         .run = run_where,
-                                         .gradient = gradient_where};
+const mst_operator mst_operator_where = {
+    MST_ANY_OPERATOR(where, "a where the condition is true, else b; two plain numbers take the dtype of what stands beside"),
+    .elementwise = &mst_operation_where,
+    .operands = {"condition", "a", "b"},
+    .in_place = 6,
+    .expand = mst_where_of_numbers,
+    .infer = infer_where,
+    .distribute = distribute_where,
+    .run = run_where,
+    .gradient = gradient_where};
 
 enum { CLIP_LOW, CLIP_HIGH };
 
 static muster_status infer_clip(mst_draft *draft) {
-    const double low = draft->values[CLIP_LOW].number, high = draft->values[CLIP_HIGH].number;
-    if (!(low <= high))
-        return mst_draft_refuse(draft, MUSTER_INVALID_ARGUMENT, -1, "low: expected low <= high, received %g and %g", low, high);
+    for (int32_t bound = CLIP_LOW; bound <= CLIP_HIGH; bound++)
+        if (isnan(draft->values[bound].number))
+            return mst_draft_refuse(draft, MUSTER_INVALID_ARGUMENT, -1, "%s: expected a number, received NaN",
+                                    draft->op->attributes[bound].name);
     MUSTER_TRY(mst_draft_dtype(draft, 0, draft->op->dtypes));
+    for (int32_t bound = CLIP_LOW; bound <= CLIP_HIGH; bound++)
+        if (!isinf(draft->values[bound].number)) MUSTER_TRY(mst_draft_holds(draft, bound, draft->inputs[0]->type.dtype));
     draft->types[0] = draft->inputs[0]->type;
     return MUSTER_OK;
+}
+
+/* minimum(maximum(x, low), high): for a low bound above the high one, which is then the result, and
+ * for bounds that f64 does not hold. */
+static muster_expr *expand_clip(mst_draft *draft) {
+    mst_graph_value *low = &draft->values[CLIP_LOW], *high = &draft->values[CLIP_HIGH];
+    mst_graph *graph = draft->graph;
+    muster_expr *x = draft->inputs[0];
+    const bool is_float = mst_dtype_is_float(x->type.dtype), crossed = low->number > high->number;
+    if (is_float || (low->integer == 0 && high->integer == 0)) {
+        low->integer = high->integer = 0;
+        if (!crossed) return NULL;
+    }
+    if (infer_clip(draft) != MUSTER_OK) return graph->error;
+    const muster_dtype dtype = draft->types[0].dtype;
+    if (is_float || !isinf(low->number)) x = MST_APPLY(graph, maximum, x, mst_exact_number(graph, dtype, low));
+    if (is_float || !isinf(high->number)) x = MST_APPLY(graph, minimum, x, mst_exact_number(graph, dtype, high));
+    return x;
 }
 
 static muster_status run_clip(muster_worker *worker, const mst_step_run *run) {
@@ -118,23 +141,28 @@ static muster_status run_clip(muster_worker *worker, const mst_step_run *run) {
 }
 
 static void gradient_clip(mst_gradients *gradients, muster_expr *node, muster_expr *dy) {
-    mst_gradient_add(gradients, node, 0, G(where, G(equal, X, node), dy, NUMBER(0)));
+    const double low = node->values[CLIP_LOW].number, high = node->values[CLIP_HIGH].number;
+    muster_expr *outside = isinf(low) ? NULL : G(less, X, NUMBER(low)); /* NaN is not */
+    if (!isinf(high)) outside = outside ? G(logical_or, outside, G(greater, X, NUMBER(high))) : G(greater, X, NUMBER(high));
+    mst_gradient_add(gradients, node, 0, outside ? G(where, outside, NUMBER(0), dy) : dy);
 }
 
 const mst_operator mst_operator_clip = {
-    MST_ANY_OPERATOR(clip, "x limited to [low, high]; the gradient is that of x inside and at the bounds, else 0"),
+    MST_ANY_OPERATOR(clip,
+                     "x limited to [low, high], or high where low is above it; the gradient is that of x inside and at the bounds, else 0"),
     .elementwise = &mst_operation_clip,
     .operands = {"x"},
     .attributes = {{"low", MST_VALUE_NUMBER, .number = -INFINITY}, {"high", MST_VALUE_NUMBER, .number = INFINITY}},
     .dtypes = MST_NUMBER_DTYPES,
     .in_place = 1,
+    .expand = expand_clip,
     .infer = infer_clip,
     .run = run_clip,
     .gradient = gradient_clip};
 
 static muster_expr *fold_cast(mst_draft *draft) {
     if (mst_node_is(draft->inputs[0], MST_OPERATOR_number))
-        return mst_number(draft->graph, (muster_dtype)draft->values[0].integer, draft->inputs[0]->values[0].number);
+        return mst_number_cast(draft->graph, (muster_dtype)draft->values[0].integer, &draft->inputs[0]->values[0]);
     return draft->inputs[0]->type.dtype == draft->values[0].integer ? draft->inputs[0] : NULL;
 }
 

@@ -1,27 +1,17 @@
 /* What the operators share: operands of one dtype, shapes that broadcast, axes. */
 #include "operators_private.h"
 
-#include <math.h>
 #include <string.h>
 
 static bool weak(const muster_expr *node) { return mst_node_is(node, MST_OPERATOR_number); }
 
-/* Does the dtype hold the number? A float dtype rounds it. */
-static bool dtype_holds(muster_dtype dtype, double value) {
-    static const double low[MST_DTYPE_COUNT] = {
-        [MUSTER_I8] = INT8_MIN, [MUSTER_I16] = INT16_MIN, [MUSTER_I32] = INT32_MIN, [MUSTER_I64] = -0x1p63};
-    static const double end[MST_DTYPE_COUNT] = {[MUSTER_BOOL] = 2,   [MUSTER_U8] = 0x1p8,   [MUSTER_U32] = 0x1p32, [MUSTER_U64] = 0x1p64,
-                                                [MUSTER_I8] = 0x1p7, [MUSTER_I16] = 0x1p15, [MUSTER_I32] = 0x1p31, [MUSTER_I64] = 0x1p63};
-    if (mst_dtype_is_float(dtype)) return true;
-    return value == floor(value) && value >= low[dtype] && value < end[dtype];
-}
-
 muster_status mst_draft_number(mst_draft *draft, int32_t i, muster_dtype dtype) {
-    const double value = draft->inputs[i]->values[0].number;
-    if (!dtype_holds(dtype, value))
-        return mst_draft_refuse(draft, MUSTER_OUT_OF_RANGE, i, "expected a number that %s holds, received %g", muster_dtype_name(dtype),
-                                value);
-    draft->inputs[i] = mst_number(draft->graph, dtype, value);
+    char text[MST_NUMBER_TEXT];
+    const mst_graph_value *value = &draft->inputs[i]->values[0];
+    if (!mst_dtype_holds(dtype, value))
+        return mst_draft_refuse(draft, MUSTER_OUT_OF_RANGE, i, "expected a number that %s holds, received %s", muster_dtype_name(dtype),
+                                mst_value_text(value, text));
+    draft->inputs[i] = mst_exact_number(draft->graph, dtype, value);
     return mst_node_is_error(draft->inputs[i]) ? draft->graph->status : MUSTER_OK;
 }
 

@@ -29,8 +29,10 @@ static muster_status slice_axis(mst_draft *draft, int32_t d, int64_t *start, int
         if ((first != MUSTER_NONE && !(first == 0 && *step > 0)) || end != MUSTER_NONE || *step > 1 || *step < -1) {
             char text[MST_NODE_TEXT];
             return mst_draft_refuse(draft, MUSTER_UNSUPPORTED, -1,
-                                    "start: expected all of axis %d, whose size only a call knows, received a part (%s)", (int)d,
-                                    mst_type_text(draft->graph, &draft->inputs[0]->type, text));
+                                    "start: expected all of axis %d, whose size only a call knows, received a part (%s); take(x, indices, "
+                                    "axis) gathers some%s",
+                                    (int)d, mst_type_text(draft->graph, &draft->inputs[0]->type, text),
+                                    mst_dim_is_rows(draft->graph, size) ? ", and batch of muster_call_options selects rows of a call" : "");
         }
         *start = *step < 0 ? MUSTER_NONE : 0;
         *dim = size;
@@ -168,11 +170,25 @@ const mst_operator mst_operator_slice_gradient = {
 
 /* ---- pad ---- */
 
+/* One entry is for all axes, as in NumPy; else there is one for each. */
+static bool pad_fits(mst_draft *draft, int32_t attribute) {
+    char text[MST_NODE_TEXT];
+    const int32_t count = draft->values[attribute].count, ndim = draft->inputs[0]->type.ndim;
+    if (count <= 1 || count == ndim) return true;
+    (void)mst_draft_refuse(draft, MUSTER_SHAPE_MISMATCH, -1, "%s: expected one entry for all axes, or one for each axis of %s, received %d",
+                           draft->op->attributes[attribute].name, mst_node_text(draft->inputs[0], "x", text), (int)count);
+    return false;
+}
+
+static int64_t pad_entry(const mst_graph_value *list, int32_t d) { return list->count == 1 ? list->list[0] : entry(list, d, 0); }
+
 static muster_expr *expand_pad(mst_draft *draft) {
     muster_expr *x = draft->inputs[0];
+    const mst_graph_value *first = &draft->values[0], *second = draft->values[1].count ? &draft->values[1] : first;
     int64_t start[MUSTER_MAX_DIMS], step[MUSTER_MAX_DIMS], dims[MUSTER_MAX_DIMS];
+    if (!pad_fits(draft, 0) || !pad_fits(draft, 1)) return draft->graph->error;
     for (int32_t d = 0; d < x->type.ndim; d++) {
-        const int64_t before = entry(&draft->values[0], d, 0), after = entry(&draft->values[1], d, 0);
+        const int64_t before = pad_entry(first, d), after = pad_entry(second, d);
         const int64_t n = mst_dim_constant(draft->graph, x->type.dims[d]);
         int64_t sum;
         if (before < 0 || after < 0 || __builtin_add_overflow(before, after, &sum) || (n >= 0 && __builtin_add_overflow(sum, n, &sum)) ||
@@ -200,9 +216,10 @@ static muster_expr *expand_pad(mst_draft *draft) {
         (mst_graph_value[]){{.list = start, .count = ndim}, MST_NO_VALUE, {.list = step, .count = ndim}, {.list = dims, .count = ndim}});
 }
 
-const mst_operator mst_operator_pad = {MST_ANY_OPERATOR(pad, "x with zeros before and after its elements along each axis"),
-                                       .operands = {"x"}, .attributes = {{"before", MST_VALUE_LIST}, {"after", MST_VALUE_LIST}},
-                                       .expand = expand_pad, .infer = mst_draft_composite};
+const mst_operator mst_operator_pad = {
+    MST_ANY_OPERATOR(pad, "x with zeros before and after its elements; one entry is for all axes; without `after` as many as before"),
+    .operands = {"x"}, .attributes = {{"before", MST_VALUE_LIST}, {"after", MST_VALUE_LIST}}, .expand = expand_pad,
+    .infer = mst_draft_composite};
 
 /* ---- concatenate ---- */
 
@@ -235,6 +252,7 @@ static muster_status infer_concatenate(mst_draft *draft) {
         bool fits = x->ndim == type->ndim;
         for (int32_t d = 0; fits && d < type->ndim; d++) fits = d == axis || x->dims[d] == type->dims[d];
         const mst_dim sum = fits ? mst_dim_add(draft->graph, type->dims[axis], x->dims[axis]) : MST_DIM_NONE;
+        if (sum == MST_DIM_NONE && draft->graph->latest == MUSTER_OUT_OF_MEMORY) return draft->graph->latest;
         if (sum == MST_DIM_NONE) {
             char expected[MST_NODE_TEXT], received[MST_NODE_TEXT];
             return mst_draft_refuse(draft, MUSTER_SHAPE_MISMATCH, i,

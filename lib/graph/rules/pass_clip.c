@@ -5,8 +5,6 @@
 
 #include <math.h>
 
-static const char where[] = "muster_function_call";
-
 static int32_t place_of(muster_dtype dtype) { return dtype == MUSTER_F64; }
 
 static muster_tensor part_of(const muster_worker *worker, muster_dtype dtype, const void *address, int64_t count) {
@@ -24,8 +22,7 @@ static muster_tensor element_of(const muster_worker *worker, const muster_tensor
 }
 
 static muster_status vector_take(muster_worker *worker, muster_dtype dtype, int64_t count, muster_tensor *made) {
-    *made = muster_worker_scratch(worker, dtype, 1, &count);
-    return mst_op_check(worker, made, where, "scratch memory for norms");
+    return muster_worker_scratch(worker, dtype, 1, &count, made);
 }
 
 /* The sums over parts and over elements take some, too. */

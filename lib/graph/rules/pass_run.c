@@ -39,8 +39,8 @@ muster_status mst_pass_targets(muster_worker *worker, const mst_graph_program *p
         const muster_tensor *parameter = &given[program->input_count + pass->rules[i].parameter];
         bytes += (muster_tensor_bytes(*parameter) + PASS_ALIGNMENT - 1) / PASS_ALIGNMENT * PASS_ALIGNMENT;
     }
-    const muster_tensor block = muster_worker_scratch(worker, MUSTER_U8, 1, (const int64_t[]){bytes ? bytes : 1});
-    MUSTER_TRY(mst_op_check(worker, &block, "muster_function_call", "scratch memory for gradients"));
+    muster_tensor block;
+    MUSTER_TRY(muster_worker_scratch(worker, MUSTER_U8, 1, (const int64_t[]){bytes ? bytes : 1}, &block));
     char *at = muster_tensor_address(block);
     for (int32_t i = 0; i < pass->count; i++) {
         const muster_tensor *parameter = &given[program->input_count + pass->rules[i].parameter];

@@ -70,7 +70,7 @@ static void states_end(mst_graph *graph, mst_update_rules *rules) {
     if (!rules->has_states || mst_pool_life_ended(graph->life)) return;
     mst_error_save(message);
     mst_pool *pool = graph->runtime->pool;
-    if (mst_pool_enter(pool, "muster_graph_destroy", 0) == MUSTER_OK) {
+    if (mst_pool_enter_to_end(pool, "muster_graph_destroy") == MUSTER_OK) {
         for (int32_t e = 0; e < rules->entry_count; e++)
             for (int32_t s = 0; s < MST_UPDATE_RULE_STATES; s++) state_end(&rules->entries[e].states[s]);
         for (int32_t c = 0; c < rules->call_count; c++) state_end(&rules->calls[c].step);

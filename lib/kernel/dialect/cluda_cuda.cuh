@@ -216,6 +216,12 @@ MUSTER_ATOM(e, ga_half, ga_half, muster_add_half, muster_xchg_half)
 #define MUSTER_EACH(i, n)                                                                                          \
     for (ga_size i = MUSTER_GLOBAL_ID_0, muster_end_##i = (n) > 0 ? (ga_size)(n) : (ga_size)0; i < muster_end_##i; \
          i += MUSTER_GLOBAL_SIZE_0)
+/* Every pair of i in [0, n) and j in [0, m), each by one thread; neighbours differ in j. The inner
+ * loop runs once: it declares i and j. */
+#define MUSTER_EACH_2(i, n, j, m)                                                                                              \
+    MUSTER_EACH(muster_pair_##i, (n) > 0 && (m) > 0 ? (ga_size)(n) * (ga_size)(m) : (ga_size)0)                                \
+    for (ga_size i = muster_pair_##i / (ga_size)(m), j = muster_pair_##i % (ga_size)(m), muster_once_##i = 1; muster_once_##i; \
+         muster_once_##i = 0)
 
 /* For texts that do not know their element type, ga_half and ga_bf16 among them: MUSTER_WORK(type)
  * is the type to compute in (float for those two), MUSTER_LOAD(type, x[i]) an element in it, and

@@ -189,6 +189,18 @@ MUSTER_ATOM_DOUBLE(__local, l)
                  muster_each_##i = muster_n_##i / MUSTER_GLOBAL_SIZE_0 + (muster_n_##i % MUSTER_GLOBAL_SIZE_0 > 0),                    \
                  i = min(MUSTER_GLOBAL_ID_0 * muster_each_##i, muster_n_##i), muster_end_##i = min(i + muster_each_##i, muster_n_##i); \
          i < muster_end_##i; i++)
+/* Every pair of i in [0, n) and j in [0, m), each by one thread, which takes neighbours: it counts
+ * through the pairs from muster_at_ to muster_end_, row by row. */
+#define MUSTER_EACH_2(i, n, j, m)                                                                                                         \
+    for (ga_size muster_m_##i = (m) > 0 ? (ga_size)(m) : (ga_size)0, muster_n_##i = ((n) > 0 ? (ga_size)(n) : (ga_size)0) * muster_m_##i, \
+                 muster_each_##i = muster_n_##i / MUSTER_GLOBAL_SIZE_0 + (muster_n_##i % MUSTER_GLOBAL_SIZE_0 > 0),                       \
+                 muster_at_##i = min(MUSTER_GLOBAL_ID_0 * muster_each_##i, muster_n_##i),                                                 \
+                 muster_end_##i = min(muster_at_##i + muster_each_##i, muster_n_##i),                                                     \
+                 i = muster_at_##i < muster_end_##i ? muster_at_##i / muster_m_##i : muster_n_##i;                                        \
+         i * muster_m_##i < muster_end_##i; i++)                                                                                          \
+        for (ga_size j = max(muster_at_##i, i * muster_m_##i) - i * muster_m_##i,                                                         \
+                     muster_end_##j = min(muster_end_##i - i * muster_m_##i, muster_m_##i);                                               \
+             j < muster_end_##j; j++)
 
 /* For sources that do not know their element type, which may be ga_half or ga_bf16:
  * MUSTER_WORK(type) is the type to compute in (float for those two), MUSTER_LOAD(type, x[i]) an

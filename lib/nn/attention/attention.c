@@ -175,8 +175,7 @@ static muster_status host_mask_gradient(muster_worker *worker, operands *o, cons
     const muster_dtype computed = mst_dtype_compute(dmask->dtype);
     const bool elsewhere = computed != dmask->dtype;
     if (elsewhere) {
-        made = muster_worker_scratch(worker, computed, dmask->ndim, dmask->shape);
-        if (made.dtype == MUSTER_DTYPE_NONE) return worker->scratch_status;
+        MUSTER_TRY(muster_worker_scratch(worker, computed, dmask->ndim, dmask->shape, &made));
         o->at[MST_ATTENTION_DMASK] = &made;
     }
     MUSTER_TRY(muster_fill(worker, 0, *o->at[MST_ATTENTION_DMASK]));

@@ -87,7 +87,7 @@ static muster_status sums_host(const void *parameters) {
 }
 
 static muster_status contiguous(muster_worker *worker, const muster_tensor *from, muster_tensor *copy) {
-    *copy = muster_worker_scratch(worker, from->dtype, from->ndim, from->shape);
+    MUSTER_TRY(muster_worker_scratch(worker, from->dtype, from->ndim, from->shape, copy));
     return muster_copy(worker, *from, *copy);
 }
 
@@ -101,7 +101,8 @@ static muster_status sums_on_host(muster_worker *worker, const muster_tensor *x,
         if (factor) MUSTER_TRY(contiguous(worker, factor, &copies[1]));
         (void)layouts_fit(&call, &copies[0], factor ? &copies[1] : NULL);
     }
-    const muster_tensor memory = muster_worker_scratch(worker, MUSTER_F64, 1, (int64_t[]){3 * sums->shape[1]});
+    muster_tensor memory;
+    MUSTER_TRY(muster_worker_scratch(worker, MUSTER_F64, 1, (int64_t[]){3 * sums->shape[1]}, &memory));
     MUSTER_TRY(mst_op_check(worker, &memory, "muster_function_call", "scratch memory for sums over channels"));
     call.memory = muster_tensor_address(memory);
     return mst_op_launch(worker, &kernel, &call, sizeof call);
@@ -130,7 +131,7 @@ static muster_tensor by_channel(const muster_tensor *center, const muster_tensor
 }
 
 static muster_status converted(muster_worker *worker, const muster_tensor *from, muster_tensor *copy) {
-    *copy = muster_worker_scratch(worker, MUSTER_F64, from->ndim, from->shape);
+    MUSTER_TRY(muster_worker_scratch(worker, MUSTER_F64, from->ndim, from->shape, copy));
     return muster_copy(worker, *from, *copy);
 }
 

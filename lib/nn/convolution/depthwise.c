@@ -113,7 +113,7 @@ static muster_status depthwise_data(depthwise_work *w, muster_worker *worker) {
     memcpy(x.strides, g->x.strides, sizeof g->x.strides);
     muster_tensor wide = x;
     if (g->dtype != (int32_t)computed) {
-        wide = muster_worker_scratch(worker, computed, MST_CONVOLUTION_DIMS, g->x.shape);
+        MUSTER_TRY(muster_worker_scratch(worker, computed, MST_CONVOLUTION_DIMS, g->x.shape, &wide));
         MUSTER_TRY(mst_op_check(worker, &wide, "muster_function_call", "scratch memory"));
     }
     w->x = muster_tensor_address(wide);

@@ -23,6 +23,10 @@ extern const mst_convolution_library mst_convolution_onednn, mst_convolution_cud
 /* So many operands lay otherwise than its primitives take them, and were reordered, in all runs of
  * the process: x and y, or w. */
 int64_t mst_convolution_onednn_reorders(bool of_weights);
+/* How oneDNN's code for AVX2 is fastest where channels lie last: as they lie, with x and y
+ * reordered, or not at all, since products of matrices are. */
+typedef enum mst_convolution_way { MST_AS_THEY_LIE, MST_REORDERED, MST_BY_PRODUCTS } mst_convolution_way;
+mst_convolution_way mst_convolution_onednn_fastest(const mst_convolution_geometry *geometry);
 /* Of mst_convolution_open. */
 void mst_convolution_open_cudnn(mst_device *device);
 

@@ -214,18 +214,15 @@ static int operand_make(const making *m, const void *desc, int32_t which, form f
     return reorder_make(m, written ? taken : o->md, written ? o->md : taken, &o->reorder);
 }
 
-/* What is fastest where channels lie last. */
-typedef enum fastest { AS_THEY_LIE, REORDERED, BY_PRODUCTS } fastest;
-
 /* For the code that it makes for AVX2, which is slow there, as measured for the shapes of ResNet-50
  * and AlexNet (README.md): products of matrices by BLAS (host.c) where a product has many terms,
  * and where it has few places; its own layouts for windows of several elements, whose convolutions
  * take so long that the reorders of x and y pay. */
-static fastest fastest_of(const mst_convolution_geometry *g) {
+mst_convolution_way mst_convolution_onednn_fastest(const mst_convolution_geometry *g) {
     enum { FEW_CHANNELS = 64, LAST_PLACES = 7 * 7, LATE_PLACES = 14 * 14, MIDDLE_PLACES = 28 * 28 };
     int64_t window = 1, places = 1;
     bool moves = false;
-    if (!has_channels_last(&g->x) || !has_channels_last(&g->y) || g->groups > 1 || g->w.shape[1] < FEW_CHANNELS) return AS_THEY_LIE;
+    if (!has_channels_last(&g->x) || !has_channels_last(&g->y) || g->groups > 1 || g->w.shape[1] < FEW_CHANNELS) return MST_AS_THEY_LIE;
     for (int32_t d = 0; d < MST_CONVOLUTION_AXES; d++) {
         window *= g->w.shape[2 + d];
         places *= g->x.shape[2 + d];
@@ -235,8 +232,8 @@ static fastest fastest_of(const mst_convolution_geometry *g) {
     const bool by_products = g->kind == MST_CONVOLUTION_FORWARD ? moves
                              : g->kind == MST_CONVOLUTION_DATA  ? late
                                                                 : moves || window > 1 || places <= MIDDLE_PLACES;
-    if (by_products && mst_blas_get()->sgemm) return BY_PRODUCTS;
-    return window > 1 && g->w.shape[0] >= FEW_CHANNELS ? REORDERED : AS_THEY_LIE;
+    if (by_products && mst_blas_get()->sgemm) return MST_BY_PRODUCTS;
+    return window > 1 && g->w.shape[0] >= FEW_CHANNELS ? MST_REORDERED : MST_AS_THEY_LIE;
 }
 
 /* The primitive's description, and how it takes x and y. *desc NULL, with 0: other code is faster,
@@ -247,12 +244,13 @@ static int desc_choose(const making *m, form *chosen, void **desc) {
     *desc = NULL;
     *chosen = CHANNELS_LAST;
     if (last && (code = desc_make(m, CHANNELS_LAST, desc))) return code;
-    const fastest fastest = *desc && strstr(implementation(m, *desc), "avx2") ? fastest_of(m->g) : AS_THEY_LIE;
-    if (*desc && fastest == AS_THEY_LIE) return 0;
+    const mst_convolution_way fastest =
+        *desc && strstr(implementation(m, *desc), "avx2") ? mst_convolution_onednn_fastest(m->g) : MST_AS_THEY_LIE;
+    if (*desc && fastest == MST_AS_THEY_LIE) return 0;
     if (*desc) (void)m->d->primitive_desc_destroy(*desc);
     *desc = NULL;
     *chosen = ITS_OWN;
-    return fastest == BY_PRODUCTS ? 0 : desc_make(m, ITS_OWN, desc);
+    return fastest == MST_BY_PRODUCTS ? 0 : desc_make(m, ITS_OWN, desc);
 }
 
 /* 0 or what a function of the library returned; NONE: it does not compute this. */

@@ -140,6 +140,15 @@ const mst_onednn *mst_onednn_get(void) {
     return usable ? &loaded.onednn : NULL;
 }
 
+void mst_onednn_get_facts(mst_library_facts *facts) {
+    if (!mst_onednn_get()) {
+        memcpy(facts->text, found, sizeof found);
+        return;
+    }
+    snprintf(facts->version, sizeof facts->version, "%.60s", found);
+    mst_library_found(facts, &loaded.onednn.get_version);
+}
+
 int mst_onednn_md_create(void **md, int32_t ndim, const int64_t *dims, const int64_t *strides) {
     *md = NULL;
     if (loaded.onednn.version == 3)

@@ -219,7 +219,7 @@ static muster_status pooling_tables(pooling_work *w, muster_worker *worker) {
 static muster_status pooling_wide(muster_worker *worker, muster_tensor *dx, muster_tensor *wide) {
     *wide = *dx;
     if (dx->dtype != MUSTER_F64 && dx->dtype != MUSTER_F32) {
-        *wide = muster_worker_scratch(worker, MUSTER_F32, MST_POOLING_DIMS, dx->shape);
+        MUSTER_TRY(muster_worker_scratch(worker, MUSTER_F32, MST_POOLING_DIMS, dx->shape, wide));
         MUSTER_TRY(mst_op_check(worker, wide, "muster_function_call", "scratch memory"));
     }
     return muster_fill(worker, 0, *wide);

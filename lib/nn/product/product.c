@@ -1,4 +1,5 @@
 /* Products of matrices: by BLAS, or by loops where there is none. */
+#include "blas_memory_impl.h"
 #include "product/product_private.h"
 
 enum { ROW_MAJOR = 101, NO_TRANSPOSE = 111, TRANSPOSE = 112 };
@@ -17,12 +18,22 @@ static bool blas_takes(const mst_matrix *matrix, int64_t rows, int64_t columns, 
     return (plain || turned) && distance <= mst_gemm_limit;
 }
 
+/* Loops serve a process that has no memory for BLAS. */
+static bool may_multiply(const mst_blas *blas) {
+    char message[MST_MESSAGE_SIZE];
+    if (mst_blas_has_memory(1)) return true;
+    if (!blas->sgemm) return false;
+    mst_error_save(message);
+    return mst_error_restore(mst_blas_take_memory(1, "muster_function_call"), message) == MUSTER_OK;
+}
+
 /* c must have rows behind each other. */
 static bool product_by_blas(muster_dtype dtype, int64_t m, int64_t n, int64_t k, const mst_matrix *a, const mst_matrix *b, bool add,
                             const mst_matrix *c) {
     const mst_blas *blas = mst_blas_get();
     int lda, ldb, ldc, order_a, order_b, order_c;
-    if (!blas->sgemm || !blas->dgemm || m > mst_gemm_limit || n > mst_gemm_limit || k > mst_gemm_limit) return false;
+    if (!may_multiply(blas)) return false;
+    if (m > mst_gemm_limit || n > mst_gemm_limit || k > mst_gemm_limit) return false;
     if (!blas_takes(a, m, k, &lda, &order_a) || !blas_takes(b, k, n, &ldb, &order_b) || !blas_takes(c, m, n, &ldc, &order_c)) return false;
     if (order_c == TRANSPOSE) return false;
     if (dtype == MUSTER_F32)

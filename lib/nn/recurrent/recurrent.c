@@ -99,8 +99,7 @@ static muster_status check(sweep *s, role sized) {
 static bool is_result(const sweep *s, role i) { return s->gradient ? i >= DGATES : i >= Y && i <= KEPT; }
 
 static muster_status make(sweep *s, role i, muster_dtype dtype, int32_t ndim, int64_t d0, int64_t d1, int64_t d2) {
-    s->made[i] = muster_worker_scratch(s->worker, dtype, ndim, (const int64_t[]){d0, d1, d2});
-    if (s->made[i].dtype == MUSTER_DTYPE_NONE) return s->worker->scratch_status;
+    MUSTER_TRY(muster_worker_scratch(s->worker, dtype, ndim, (const int64_t[]){d0, d1, d2}, &s->made[i]));
     s->at[i] = &s->made[i];
     return MUSTER_OK;
 }
@@ -232,8 +231,8 @@ static muster_status forward_sweep(sweep *s) {
     MUSTER_TRY(in_rows(s, BIAS));
     MUSTER_TRY(state_make(s, HN, H0));
     if (s->kind == MST_RECURRENT_LSTM) MUSTER_TRY(state_make(s, CN, C0));
-    const muster_tensor products = muster_worker_scratch(s->worker, s->computed, 2, (const int64_t[]){s->rows, s->gates});
-    if (products.dtype == MUSTER_DTYPE_NONE) return s->worker->scratch_status;
+    muster_tensor products;
+    MUSTER_TRY(muster_worker_scratch(s->worker, s->computed, 2, (const int64_t[]){s->rows, s->gates}, &products));
     for (int64_t i = 0; i < s->steps && s->rows > 0 && s->width > 0; i++)
         MUSTER_TRY(forward_step(s, s->reverse ? s->steps - 1 - i : i, &products));
     return results_write(s);

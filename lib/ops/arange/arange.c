@@ -1,16 +1,32 @@
-/* y[i] = start + i increment, computed in double and converted once. */
+/* y[i] = start + i increment, computed in double and converted once; in integers where start and
+ * increment are some that 64 bits hold, and double does not hold the result. */
 #include "../op_impl.h"
+#include "arange_parameters_private.h"
+
+#include <string.h>
 
 typedef struct arange_parameters {
     muster_tensor y;
     double start, increment;
 } arange_parameters;
 
+static void arange_integers(const arange_parameters *p) {
+    char *to = muster_tensor_address(p->y);
+    for (int64_t i = 0; i < p->y.shape[0]; i++) {
+        const uint64_t value = mst_arange_integer(p->start, p->increment, i, p->y.dtype == MUSTER_U64);
+        memcpy(to + i * p->y.strides[0] * (int64_t)sizeof value, &value, sizeof value);
+    }
+}
+
 static muster_status arange_host(const void *parameters) {
     enum { BLOCK = 256 };
     const arange_parameters *p = parameters;
     const int64_t n = p->y.shape[0];
     double values[BLOCK];
+    if ((p->y.dtype == MUSTER_I64 || p->y.dtype == MUSTER_U64) && mst_arange_is_integer(p->start, p->increment, n)) {
+        arange_integers(p);
+        return MUSTER_OK;
+    }
     for (int64_t begin = 0; begin < n; begin += BLOCK) {
         const int64_t count = n - begin < BLOCK ? n - begin : BLOCK;
         for (int64_t i = 0; i < count; i++) values[i] = p->start + (double)(begin + i) * p->increment;

@@ -84,6 +84,10 @@ MST_OUTLINE uint64_t mst_binary_division(int32_t op, uint64_t a, uint64_t b) {
     return b == 0 ? 0 : op == MUSTER_FLOOR_DIVIDE ? a / b : a % b;
 }
 
+/* Shifted to the right by 0 to 64 bits. */
+static inline int64_t mst_binary_right(int64_t a, int32_t by) { return a >> (by < 64 ? by : 63); }
+static inline uint64_t mst_binary_right(uint64_t a, int32_t by) { return by < 64 ? a >> by : 0; }
+
 /* Of integers, which wrap: they are computed as W, which has 64 bits, and the low bits are kept. */
 template <typename C, typename W> static inline C mst_binary_integer(int32_t op, C a, C b) {
     switch (op) {
@@ -105,6 +109,10 @@ template <typename C, typename W> static inline C mst_binary_integer(int32_t op,
         return (C)((uint64_t)a | (uint64_t)b);
     case MUSTER_BITWISE_XOR:
         return (C)((uint64_t)a ^ (uint64_t)b);
+    case MUSTER_LEFT_SHIFT: /* a negative b is a large one */
+        return (uint64_t)b < 8 * sizeof(C) ? (C)((uint64_t)a << (uint64_t)b) : (C)0;
+    case MUSTER_RIGHT_SHIFT:
+        return (C)mst_binary_right((W)a, (uint64_t)b < 8 * sizeof(C) ? (int32_t)b : 64);
     default:
         return (C)mst_binary_division(op, (W)a, (W)b);
     }

@@ -4,7 +4,7 @@
 
 #include "../op_impl.h"
 
-enum { MST_BINARY_OPERATIONS = MUSTER_BITWISE_XOR + 1 };
+enum { MST_BINARY_OPERATIONS = MUSTER_RIGHT_SHIFT + 1 };
 /* The table of operation x dtype. An empty entry (as for bool) means that the pair is not
  * supported. */
 extern const mst_iterator_loop mst_binary_loops[MST_DTYPE_COUNT][MST_BINARY_OPERATIONS];

@@ -88,12 +88,18 @@ AVX512 static __m512 power_logarithm(__m512 x, __m512 *rest) {
     return sum;
 }
 
+enum { ZERO_INFINITE_NAN = 0x9f };
+
 /* |x|^y, and in *special the lanes whose result is none: those where x or y is infinite or NaN, x
- * is 0, or the power is far outside of float. */
+ * is 0, or the power is far outside of float. There 1 and 0 take the places of x and of the
+ * product: what follows would raise exceptions. */
 AVX512 static __m512 power_of_sizes(__m512 x, __m512 y, __mmask16 *special) {
     __m512 log_rest;
-    const __m512 log = power_logarithm(x, &log_rest), product = MUL(y, log), rest = MUL_ADD(y, log_rest, MUL_SUB(y, log, product));
-    *special = (__mmask16)~_mm512_cmp_ps_mask(_mm512_abs_ps(product), EACH(1000), _CMP_LE_OQ);
+    const __mmask16 unusual = _mm512_fpclass_ps_mask(x, ZERO_INFINITE_NAN);
+    const __m512 log = power_logarithm(_mm512_mask_mov_ps(x, unusual, EACH(1)), &log_rest), any = MUL(y, log);
+    *special = (__mmask16)(~_mm512_cmp_ps_mask(_mm512_abs_ps(any), EACH(1000), _CMP_LE_OQ) | unusual);
+    const __mmask16 usual = (__mmask16) ~*special;
+    const __m512 product = _mm512_maskz_mov_ps(usual, any), rest = _mm512_maskz_fmadd_ps(usual, y, log_rest, MUL_SUB(y, log, any));
     /* adding 1.5 * 2^19 rounds to 4 bits behind the point, which are then the low bits */
     const __m512 shifted = ADD(ADD(product, rest), EACH(0x1.8p19f)), k = SUB(shifted, EACH(0x1.8p19f)), f = ADD(SUB(product, k), rest);
     const __m512 q = MUL(f, MUL_ADD(MUL_ADD(EACH(0x1.c6b46ap-5f), f, EACH(0x1.ebfff4p-3f)), f, EACH(0x1.62e43p-1f)));

@@ -13,14 +13,15 @@ MST_VECTOR_INLINE float mst_vector_powf(float x, float y) {
     const float infinity = mst_vector_of_bits(0x7f800000u), nan = mst_vector_of_bits(0x7fc00000u);
     const uint32_t sign = mst_vector_bits(x) & 0x80000000u;
     const float a = mst_vector_of_bits(mst_vector_bits(x) ^ sign), half = 0.5f * y, sum = x + y;
-    const double wide = a, of_number = mst_vector_log_positive(wide), of_edge = wide == 0 ? -(double)infinity : wide;
+    const double wide = a, of_number = mst_vector_log_positive(wide),
+                 of_edge = wide == 0 ? -0x1p200 : wide; /* times any y but 0 beyond all bounds, and finite */
     double scale;
-    const double logarithm = (wide > 0) & (wide < (double)infinity) ? of_number : of_edge;
+    const double logarithm = ((wide > 0) & (wide < (double)infinity)) ? of_number : of_edge;
     const double p = mst_exp_parts(mst_exp_bounded((double)y * logarithm), &scale);
     const float size = a == 1 ? 1 : (float)(scale + scale * p), odd = mst_vector_of_bits(mst_vector_bits(size) | sign);
-    const float integer_power = rintf(half) == half ? size : odd, broken = (x < 0) & (a < infinity) ? nan : size;
-    const float power = rintf(y) == y ? integer_power : broken, checked = (x == x) & (y == y) ? power : sum;
-    return (x == 1) | (y == 0) ? 1 : checked;
+    const float integer_power = rintf(half) == half ? size : odd, broken = ((x < 0) & (a < infinity)) ? nan : size;
+    const float power = rintf(y) == y ? integer_power : broken, checked = ((x == x) & (y == y)) ? power : sum;
+    return ((x == 1) | (y == 0)) ? 1 : checked;
 }
 
 #endif

@@ -1,4 +1,4 @@
-#include "../op_impl.h"
+#include "copy_private.h"
 
 #include <string.h>
 
@@ -65,6 +65,8 @@ void mst_copy_host(const muster_tensor *x, const muster_tensor *y) {
     mst_iterator iterator;
     copy_make_loop(x->dtype, y->dtype, &loop);
     mst_iterator_make_elements(&iterator, 2, (const muster_tensor *[]){x, y});
+    const int64_t size = muster_dtype_size(y->dtype);
+    if (x->dtype == y->dtype && (mst_copy_transposed(&iterator, size) || mst_copy_repeated(&iterator, size))) return;
     mst_iterator_run(&iterator, loop.run, loop.context);
 }
 

@@ -5,6 +5,23 @@
 #include "rows_parameters_private.h"
 #include "tensor.cuh"
 
+static inline void cumsum_store(int32_t dtype, char *to, double sum) {
+    if (dtype == MUSTER_F64)
+        *(double *)to = sum;
+    else
+        *(float *)to = (float)sum;
+}
+static inline void cumsum_store(int32_t dtype, char *to, uint64_t sum) {
+    if (dtype == MUSTER_I64 || dtype == MUSTER_U64)
+        *(uint64_t *)to = sum;
+    else if (dtype == MUSTER_I32 || dtype == MUSTER_U32)
+        *(uint32_t *)to = (uint32_t)sum;
+    else if (dtype == MUSTER_I16)
+        *(uint16_t *)to = (uint16_t)sum;
+    else
+        *(uint8_t *)to = (uint8_t)sum;
+}
+
 /* The sum of chunk c of row r is at index c * p.count + r. */
 template <typename D, typename A> struct cumsum_rows {
     typedef typename D::stored T;
@@ -21,7 +38,9 @@ template <typename D, typename A> struct cumsum_rows {
         mst_offsets<2>(p.rows, row, offset);
         for (int64_t j = begin; j < end; j++) {
             sum += (A)D::load(*(const T *)(x + offset[0] + j * p.stride[0]));
-            if (writes) *(T *)(y + offset[1] + j * p.stride[1]) = D::store((typename D::computed)sum);
+            char *to = y + offset[1] + j * p.stride[1];
+            if (writes && p.result == p.dtype) *(T *)to = D::store((typename D::computed)sum);
+            if (writes && p.result != p.dtype) cumsum_store(p.result, to, sum);
         }
         return sum;
     }
@@ -60,7 +79,8 @@ template <typename D, typename A> static inline void cumsum_write(const mst_rows
     X(I64, i64, uint64_t)   \
     X(U8, u8, uint64_t)     \
     X(U32, u32, uint64_t)   \
-    X(U64, u64, uint64_t)
+    X(U64, u64, uint64_t)   \
+    X(BOOL, bool, uint64_t)
 
 MST_KERNEL(mst_cumsum_chunks, mst_rows_parameters) {
     switch (p.dtype) {

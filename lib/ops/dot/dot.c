@@ -14,15 +14,19 @@ typedef struct dot_parameters {
 #define T double
 #include "dot_loops.h"
 
+double mst_dot_host(muster_dtype dtype, const void *x, int64_t x_stride, const void *y, int64_t y_stride, int64_t n) {
+    return dtype == MUSTER_F32 ? dot_f32(x, x_stride, y, y_stride, n) : dot_f64(x, x_stride, y, y_stride, n);
+}
+
 static muster_status dot_host(const void *parameters) {
     const dot_parameters *p = parameters;
     const void *x = muster_tensor_address(p->x), *y = muster_tensor_address(p->y);
     void *result = muster_tensor_address(p->result);
-    int64_t n = p->x.shape[0];
+    const double sum = mst_dot_host(p->x.dtype, x, p->x.strides[0], y, p->y.strides[0], p->x.shape[0]);
     if (p->x.dtype == MUSTER_F32)
-        *(float *)result = (float)dot_f32(x, p->x.strides[0], y, p->y.strides[0], n);
+        *(float *)result = (float)sum;
     else
-        *(double *)result = dot_f64(x, p->x.strides[0], y, p->y.strides[0], n);
+        *(double *)result = sum;
     return MUSTER_OK;
 }
 

@@ -60,7 +60,7 @@ static muster_status squares_issue(muster_worker *worker, const void *parameters
     const int64_t mark = muster_worker_scratch_mark(worker);
     muster_tensor x = p->x;
     if (count && mst_iterator_join(x.ndim, x.shape, 1, MST_TENSORS(&x), shape, stride) > 1) {
-        x = muster_worker_scratch(worker, x.dtype, x.ndim, x.shape);
+        MUSTER_TRY(muster_worker_scratch(worker, x.dtype, x.ndim, x.shape, &x));
         MUSTER_TRY(mst_op_check(worker, &x, "muster_function_call", "scratch memory for a sum of squares"));
         MUSTER_TRY(muster_copy(worker, p->x, x));
         stride[0][0] = (int64_t)muster_dtype_size(x.dtype);

@@ -1,5 +1,6 @@
 /* C = alpha A B + beta C by OpenBLAS. A view whose rows or columns are contiguous is passed
  * unchanged; any other view is packed into scratch memory. */
+#include "blas_memory_impl.h"
 #include "gemm_private.h"
 
 int64_t mst_gemm_limit = INT32_MAX;
@@ -98,11 +99,8 @@ muster_status mst_gemm_prepare(muster_worker *worker, mst_gemm_parameters *p, co
 }
 
 muster_status mst_gemm_check_blas(const muster_worker *worker, const char *where) {
-    const mst_blas *blas = mst_blas_get();
-    if (!mst_device_is_host(worker->device) || (blas->sgemm && blas->dgemm)) return MUSTER_OK;
-    return mst_error(MUSTER_UNAVAILABLE,
-                     "%s: worker: expected a BLAS library, received none (%s); install the Debian package libopenblas0-pthread", where,
-                     blas->description ? blas->description : "not opened");
+    if (!mst_device_is_host(worker->device) || mst_blas_has_memory(worker->size)) return MUSTER_OK;
+    return mst_blas_take_memory(worker->size, where);
 }
 
 static muster_status gemm_check(const muster_worker *worker, const muster_tensor *const *t, const mst_op_value *values, const char *where) {

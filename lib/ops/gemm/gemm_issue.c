@@ -18,8 +18,7 @@ static muster_status arrange(muster_worker *worker, const muster_tensor *matrix,
                              bool *transpose, int64_t *ld) {
     *arranged = *matrix;
     if (mst_gemm_device_fits(matrix, output, transpose, ld)) return MUSTER_OK;
-    *arranged = muster_worker_scratch(worker, matrix->dtype, 2, matrix->shape);
-    if (arranged->dtype == MUSTER_DTYPE_NONE) return worker->scratch_status;
+    MUSTER_TRY(muster_worker_scratch(worker, matrix->dtype, 2, matrix->shape, arranged));
     *transpose = false;
     *ld = matrix->shape[1];
     return fill ? muster_copy(worker, *matrix, *arranged) : MUSTER_OK;

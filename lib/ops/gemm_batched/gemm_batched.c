@@ -1,6 +1,7 @@
 /* Products of many matrices: those of muster_gemm, one for each index of the leading axes. Where B
  * is the same matrix for all of them and the rows of A and of C lie behind each other, they are one
  * product of all rows. */
+#include "../dot/dot_private.h"
 #include "../gemm/gemm_private.h"
 
 typedef struct batched_parameters {
@@ -49,10 +50,25 @@ static void multiply_each(void *context, char *const *at, const int64_t *stride,
     }
 }
 
+/* Products of one row and one column, of f32 or f64: a call of BLAS takes longer than most. */
+static void dot_each(void *context, char *const *at, const int64_t *stride, int64_t n) {
+    const mst_gemm_parameters *p = context;
+    for (int64_t i = 0; i < n; i++) {
+        const double sum = p->alpha * mst_dot_host(p->c.dtype, at[0] + i * stride[0], p->a.strides[1], at[1] + i * stride[1],
+                                                   p->b.strides[0], p->a.shape[1]);
+        void *c = at[2] + i * stride[2];
+        if (p->c.dtype == MUSTER_F32)
+            *(float *)c = (float)(p->beta == 0 ? sum : sum + p->beta * (double)*(float *)c);
+        else
+            *(double *)c = p->beta == 0 ? sum : sum + p->beta * *(double *)c;
+    }
+}
+
 static muster_status batched_host(const void *parameters) {
     const batched_parameters *p = parameters;
     batched_run run = {.one = p->one};
-    mst_iterator_run(&p->batch, multiply_each, &run);
+    const bool dots = p->one.c.shape[0] == 1 && p->one.c.shape[1] == 1 && MST_BLAS_DTYPES & MST_DTYPE_BIT(p->one.c.dtype);
+    mst_iterator_run(&p->batch, dots ? dot_each : multiply_each, dots ? (void *)&run.one : &run);
     return run.status;
 }
 
@@ -159,8 +175,7 @@ static muster_status arrange(muster_worker *worker, const muster_tensor *tensor,
     int64_t ld;
     *arranged = *tensor;
     if (mst_gemm_device_fits(&matrix, output, &transpose, &ld)) return MUSTER_OK;
-    *arranged = muster_worker_scratch(worker, tensor->dtype, tensor->ndim, tensor->shape);
-    if (arranged->dtype == MUSTER_DTYPE_NONE) return worker->scratch_status;
+    MUSTER_TRY(muster_worker_scratch(worker, tensor->dtype, tensor->ndim, tensor->shape, arranged));
     return fill ? muster_copy(worker, *tensor, *arranged) : MUSTER_OK;
 }
 

@@ -44,11 +44,73 @@ static muster_status refuse_index(const char *where, const char *what, int64_t b
                      (long long)index, (long long)at);
 }
 
+/* Loops over indices of one type, and U, the same without a sign: one below 0 is large. A stride
+ * of 1 has a loop of its own, which the compiler vectorises. */
+#define LOOPS(T, U)                                                                                              \
+    MST_CLONES static void convert_##T(const T *at, int64_t stride, int64_t n, int64_t first, int64_t *places) { \
+        if (stride == 1)                                                                                         \
+            for (int64_t i = 0; i < n; i++) places[i] = (int64_t)at[i] - first;                                  \
+        else                                                                                                     \
+            for (int64_t i = 0; i < n; i++) places[i] = (int64_t)at[i * stride] - first;                         \
+    }                                                                                                            \
+    MST_CLONES static bool all_below_##T(const T *at, int64_t stride, int64_t n, T most) {                       \
+        U bad = 0;                                                                                               \
+        if (stride == 1)                                                                                         \
+            for (int64_t i = 0; i < n; i++) bad |= (U)at[i] > (U)most;                                           \
+        else                                                                                                     \
+            for (int64_t i = 0; i < n; i++) bad |= (U)at[i * stride] > (U)most;                                  \
+        return bad == 0;                                                                                         \
+    }
+LOOPS(uint8_t, uint8_t)
+LOOPS(int32_t, uint32_t)
+LOOPS(int64_t, uint64_t)
+
+/* Index `begin` of the tensor. */
+static const void *address_of(const muster_tensor *indices, int64_t begin) {
+    return (const char *)muster_tensor_address(*indices) + begin * indices->strides[0] * muster_dtype_size(indices->dtype);
+}
+
+MST_CLONES static bool note_outside(int64_t *places, int64_t n, int64_t rows) {
+    int64_t any = 0;
+    for (int64_t i = 0; i < n; i++) {
+        const bool outside = (places[i] < 0) | (places[i] >= rows);
+        places[i] = outside ? -1 : places[i];
+        any |= outside;
+    }
+    return any == 0;
+}
+
+bool mst_indices_read(const muster_tensor *indices, int64_t begin, int64_t n, int64_t first, int64_t rows, bool inside, int64_t *places) {
+    const void *at = address_of(indices, begin);
+    const int64_t stride = indices->strides[0];
+    if (indices->dtype == MUSTER_U8)
+        convert_uint8_t(at, stride, n, first, places);
+    else if (indices->dtype == MUSTER_I32)
+        convert_int32_t(at, stride, n, first, places);
+    else
+        convert_int64_t(at, stride, n, first, places);
+    return inside || note_outside(places, n, rows);
+}
+
+/* Are n indices from `begin` on in [0, bound)? */
+static bool all_inside(const muster_tensor *indices, int64_t begin, int64_t n, int64_t bound) {
+    const void *at = address_of(indices, begin);
+    const int64_t stride = indices->strides[0];
+    if (bound <= 0) return n == 0;
+    if (indices->dtype == MUSTER_U8) return all_below_uint8_t(at, stride, n, (uint8_t)(bound > UINT8_MAX ? UINT8_MAX : bound - 1));
+    if (indices->dtype == MUSTER_I32) return all_below_int32_t(at, stride, n, (int32_t)(bound > INT32_MAX ? INT32_MAX : bound - 1));
+    return all_below_int64_t(at, stride, n, bound - 1);
+}
+
 muster_status mst_indices_check_host(const muster_tensor *indices, int64_t bound, const char *where, const char *what) {
     if (bound == MST_INDICES_CHECKED) return MUSTER_OK;
-    for (int64_t i = 0; i < indices->shape[0]; i++) {
-        const int64_t index = mst_index_at(indices, i);
-        if (__builtin_expect(index < 0 || index >= bound, 0)) return refuse_index(where, what, bound, index, i);
+    for (int64_t begin = 0; begin < indices->shape[0]; begin += MST_INDICES_BLOCK) {
+        const int64_t left = indices->shape[0] - begin, n = left < MST_INDICES_BLOCK ? left : MST_INDICES_BLOCK;
+        if (__builtin_expect(all_inside(indices, begin, n, bound), 1)) continue;
+        for (int64_t i = begin; i < begin + n; i++) {
+            const int64_t index = mst_index_at(indices, i);
+            if (index < 0 || index >= bound) return refuse_index(where, what, bound, index, i);
+        }
     }
     return MUSTER_OK;
 }

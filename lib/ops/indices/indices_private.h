@@ -16,6 +16,10 @@ muster_status mst_indices_shape(const muster_tensor *indexed, const muster_tenso
                                 int64_t shape[MUSTER_MAX_DIMS]);
 muster_status mst_index_dtype(const char *where, const char *what, muster_dtype dtype);
 int64_t mst_index_at(const muster_tensor *indices, int64_t i);
+/* The rows that indices [begin, begin + n) name, less `first`; -1 for one outside of [0, rows). n
+ * is MST_INDICES_BLOCK at most. Returns whether all are inside; `inside`: they are known to be. */
+enum { MST_INDICES_BLOCK = 256 };
+bool mst_indices_read(const muster_tensor *indices, int64_t begin, int64_t n, int64_t first, int64_t rows, bool inside, int64_t *places);
 /* Refuses an index outside of [0, bound), or none where bound is MST_INDICES_CHECKED (ops_impl.h).
  * The first is for host kernels. The second, for `issue` functions, waits for the device, since a
  * bad index is an error of this call. */

@@ -42,7 +42,7 @@ MST_CLONES static void FUNCTION(void *context, char *const *at, const int64_t *s
         MST_INDEPENDENT
         for (int64_t i = 0; i < n; i++) {
             const C a = to[i], v = (C)LOAD(from[i]);
-            to[i] = (BETTER(v, a)) | IS_NAN(v) ? v : a;
+            to[i] = ((BETTER(v, a)) | IS_NAN(v)) ? v : a;
         }
     } else {
         for (int64_t i = 0; i < n; i++) {

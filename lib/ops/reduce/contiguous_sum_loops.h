@@ -1,5 +1,6 @@
 /* Sums contiguous elements of type T by independent running sums, which are added to a double after
- * every block. SUFFIX is the name of the dtype. */
+ * every block. Where a running sum overflows, its block is added element by element. SUFFIX is the
+ * name of the dtype. */
 #define PART MST_JOIN(part_, SUFFIX)
 #define SUMS MST_JOIN(sums_, SUFFIX)
 typedef T PART __attribute__((vector_size(8 * sizeof(T)), aligned(_Alignof(T)), may_alias));
@@ -10,6 +11,7 @@ MST_CLONES static double MST_JOIN(contiguous_, SUFFIX)(const T *x, int64_t n) {
     double total = 0, rest = 0;
     int64_t i = 0;
     while (n - i >= LANES) {
+        const int64_t begin = i;
         PART low = {0}, high = {0};
         int64_t end = n - i < BLOCK ? n : i + BLOCK;
         for (; i + LANES <= end; i += LANES) {
@@ -17,7 +19,12 @@ MST_CLONES static double MST_JOIN(contiguous_, SUFFIX)(const T *x, int64_t n) {
             high += *(const PART *)(x + i + LANES / 2);
         }
         const SUMS s = __builtin_convertvector(low, SUMS) + __builtin_convertvector(high, SUMS);
-        total += ((s[0] + s[4]) + (s[2] + s[6])) + ((s[1] + s[5]) + (s[3] + s[7]));
+        double block = ((s[0] + s[4]) + (s[2] + s[6])) + ((s[1] + s[5]) + (s[3] + s[7]));
+        if (__builtin_expect(!__builtin_isfinite(block), 0)) {
+            block = 0;
+            for (int64_t j = begin; j < i; j++) block += (double)x[j];
+        }
+        total += block;
     }
     for (; i < n; i++) rest += (double)x[i];
     return total + rest;

@@ -1,172 +1,22 @@
-/* Reduction over any set of axes. The elements are read in the order in which they lie, and each
- * is accumulated into the accumulator of its result; the stride of the accumulators is 0 along the
- * reduced axes. Sums and products of floats accumulate in double, those of integers in 64 bits,
- * which wrap to the same result. The largest and the smallest are kept in the type in which the
- * dtype is computed. */
-#include "reduce_private.h"
-
+/* Reduction over any set of axes: the checks of the operands, and the choice of the way. The loops
+ * of the host are in reduce_host.c, those of devices in reduce.cu. */
+#include "reduce_host_private.h"
 #include "reduce_issue_private.h"
 
-#include <string.h>
-
-typedef struct reduce_parameters {
-    muster_tensor x, y;
-    void *sums; /* 8 bytes per result; NULL for a single result */
-    int64_t length;
-    muster_reduction op;
-    uint32_t axes;
-} reduce_parameters;
-
-#define MST_INLINE_HALVES
-#include "half_impl.h"
-#define MST_LOOPS "reduce/reduce_loops.h"
-#include "../each_float_loops.h"
-#include "../each_integer_loops.h"
-
-#define T uint8_t
-#define A uint64_t
-#define LOAD 0 !=
-#define FUNCTION and_bool
-#define RESULT a &v
-#include "accumulate_loops.h"
-#define FUNCTION or_bool
-#define RESULT a | v
-#include "accumulate_loops.h"
-#undef T
-#undef A
-#undef LOAD
-
-#define ROW(NAME, name, ...)                        \
-    [MUSTER_##NAME] = {[MUSTER_SUM] = sum_##name,   \
-                       [MUSTER_AVG] = sum_##name,   \
-                       [MUSTER_PROD] = prod_##name, \
-                       [MUSTER_MAX] = max_##name,   \
-                       [MUSTER_MIN] = min_##name},
-static const mst_iterator_loop loops[MST_DTYPE_COUNT][MUSTER_AVG + 1] = {
-    MST_EACH_FLOAT(ROW) MST_EACH_SIGNED(ROW)
-        MST_EACH_UNSIGNED(ROW)[MUSTER_BOOL] = {[MUSTER_PROD] = and_bool, [MUSTER_MAX] = or_bool, [MUSTER_MIN] = and_bool}};
-
-#define SUFFIX f32
-#define T float
-#include "contiguous_sum_loops.h"
-#define SUFFIX f64
-#define T double
-#include "contiguous_sum_loops.h"
-
-static void sum_run_f32(void *context, char *const *at, const int64_t *stride, int64_t n) {
-    if (stride[0] != sizeof(float) || stride[1] != 0) {
-        sum_f32(context, at, stride, n);
-        return;
-    }
-    *(double *)(void *)at[1] += contiguous_f32((const float *)(void *)at[0], n);
-}
-
-static void sum_run_f64(void *context, char *const *at, const int64_t *stride, int64_t n) {
-    if (stride[0] != sizeof(double) || stride[1] != 0) {
-        sum_f64(context, at, stride, n);
-        return;
-    }
-    *(double *)(void *)at[1] += contiguous_f64((const double *)(void *)at[0], n);
-}
-
-static mst_iterator_loop loop_of(muster_reduction op, muster_dtype dtype) {
-    bool sums = op == MUSTER_SUM || op == MUSTER_AVG;
-    if (sums && dtype == MUSTER_F32) return sum_run_f32;
-    if (sums && dtype == MUSTER_F64) return sum_run_f64;
-    return loops[dtype][op];
-}
-
-/* Is the result one of the values, in the type in which the dtype is computed? */
-static bool keeps_values(muster_reduction op, muster_dtype dtype) { return (op == MUSTER_MAX || op == MUSTER_MIN) && dtype != MUSTER_BOOL; }
-
-static muster_dtype accumulator_dtype(muster_reduction op, muster_dtype dtype) {
-    if (keeps_values(op, dtype)) return mst_dtype_is_float(dtype) ? mst_dtype_compute(dtype) : dtype;
-    if (mst_dtype_is_float(dtype)) return MUSTER_F64;
-    return dtype == MUSTER_I8 || dtype == MUSTER_I16 || dtype == MUSTER_I32 || dtype == MUSTER_I64 ? MUSTER_I64 : MUSTER_U64;
-}
-
-/* Stores the result of one accumulator in y's dtype. 64-bit sums keep their low bits; a conversion
- * would saturate. */
-static void store(muster_dtype dtype, char *to, const void *accumulator, double divisor) {
-    double value;
-    memcpy(&value, accumulator, sizeof value);
-    value /= divisor;
-    if (dtype == MUSTER_F64)
-        *(double *)(void *)to = value;
-    else if (dtype == MUSTER_F32)
-        *(float *)(void *)to = (float)value;
-    else if (dtype == MUSTER_F16)
-        *(uint16_t *)(void *)to = muster_f32_to_f16((float)value);
-    else if (dtype == MUSTER_BF16)
-        *(uint16_t *)(void *)to = muster_f32_to_bf16((float)value);
-    else {
-        uint64_t bits;
-        memcpy(&bits, accumulator, sizeof bits);
-        uint8_t low8 = (uint8_t)bits;
-        uint16_t low16 = (uint16_t)bits;
-        uint32_t low32 = (uint32_t)bits;
-        int64_t size = muster_dtype_size(dtype);
-        memcpy(to, size == 1 ? (void *)&low8 : size == 2 ? (void *)&low16 : size == 4 ? (void *)&low32 : (void *)&bits, (size_t)size);
-    }
-}
-
-typedef struct store_state {
-    muster_dtype dtype, accumulator;
-    double divisor;
-    bool keeps_values;
-} store_state;
-
-static void store_all(void *context, char *const *at, const int64_t *stride, int64_t n) {
-    const store_state *state = context;
-    if (state->keeps_values) {
-        for (int64_t i = 0; i < n; i++) mst_convert(state->dtype, at[1] + i * stride[1], state->accumulator, at[0] + i * stride[0], 1);
-        return;
-    }
-    for (int64_t i = 0; i < n; i++) store(state->dtype, at[1] + i * stride[1], at[0] + i * stride[0], state->divisor);
-}
-
-/* In the order of the strides of x, outermost first, unless that makes inner loops too short to be
- * worth it: then in row-major order. */
-static void iterator_of_values(mst_iterator *iterator, const muster_tensor *x, const muster_tensor *accumulators) {
-    enum { SHORT = 8 };
-    const muster_tensor *const operands[] = {x, accumulators};
-    mst_iterator_make(iterator, x->ndim, x->shape, 2, operands);
-    mst_iterator ordered = *iterator;
-    ordered.ndim = mst_iterator_join_as(x, 2, operands, ordered.shape, ordered.strides);
-    if (ordered.shape[ordered.ndim - 1] >= SHORT) *iterator = ordered;
-}
-
-static muster_status reduce_host(const void *parameters) {
-    const reduce_parameters *p = parameters;
-    double single;
-    void *sums = p->sums ? p->sums : &single;
-    muster_tensor to = muster_tensor_make(accumulator_dtype(p->op, p->x.dtype), sums, p->y.ndim, p->y.shape), along = p->x;
-    along.dtype = to.dtype, along.data = sums, along.byte_offset = 0;
-    for (int32_t d = 0, y_axis = 0; d < p->x.ndim; d++) along.strides[d] = p->axes >> d & 1 ? 0 : to.strides[y_axis++];
-    mst_reduction_identity(p->op, to.dtype, sums, muster_tensor_count(to));
-    mst_iterator iterator;
-    iterator_of_values(&iterator, &p->x, &along);
-    mst_iterator_run(&iterator, loop_of(p->op, p->x.dtype), NULL);
-    store_state state = {p->y.dtype, to.dtype, p->op == MUSTER_AVG ? (double)p->length : 1, keeps_values(p->op, p->x.dtype)};
-    mst_iterator_make(&iterator, p->y.ndim, p->y.shape, 2, (const muster_tensor *[]){&to, &p->y});
-    mst_iterator_run(&iterator, store_all, &state);
-    return MUSTER_OK;
-}
-
 static muster_status reduce_issue(muster_worker *worker, const void *parameters) {
-    const reduce_parameters *p = parameters;
-    return mst_reduce_issue(worker, p->op, &p->x, p->axes, &p->y, p->length);
+    const mst_reduce_request *p = parameters;
+    return mst_reduce_issue(worker, p->op, &p->x, p->axes, &p->y, p->length, p->divisor);
 }
 
 /* Reduces a whole contiguous f32 tensor without the iterator; this keeps mean and sum of small
  * tensors cheap. */
-static bool reduce_quickly(const muster_worker *worker, muster_reduction op, const muster_tensor *x, const muster_tensor *y,
-                           int64_t count) {
-    if (x->dtype != MUSTER_F32 || (op != MUSTER_AVG && op != MUSTER_SUM) || !mst_device_is_host(worker->device) || worker->device->queued)
+static bool reduce_quickly(const muster_worker *worker, muster_reduction op, const muster_tensor *x, const muster_tensor *y, int64_t count,
+                           double divisor) {
+    if (x->dtype != MUSTER_F32 || y->dtype != MUSTER_F32 || (op != MUSTER_AVG && op != MUSTER_SUM) || !mst_device_is_host(worker->device) ||
+        worker->device->queued)
         return false;
     if (!(x->ndim == 1 && x->strides[0] == 1) && !mst_tensor_contiguous(*x)) return false;
-    *(float *)muster_tensor_address(*y) =
-        (float)(contiguous_f32(muster_tensor_address(*x), count) / (op == MUSTER_AVG ? (double)count : 1));
+    *(float *)muster_tensor_address(*y) = (float)(mst_reduce_contiguous_f32(muster_tensor_address(*x), count) / divisor);
     return true;
 }
 
@@ -192,12 +42,26 @@ static MST_ALWAYS_INLINE muster_status reduce_axis(const char *where, const must
     return mst_error(MUSTER_OUT_OF_RANGE, "%s: axis: expected -1 (all) or an axis of x below %d, received %d", where, x->ndim, axis);
 }
 
+muster_dtype mst_dtype_summed(muster_dtype dtype) {
+    if (mst_dtype_is_float(dtype)) return dtype;
+    return dtype == MUSTER_U8 || dtype == MUSTER_U32 || dtype == MUSTER_U64 ? MUSTER_U64 : MUSTER_I64;
+}
+
+/* Sums and products may be stored in the dtype in which they accumulate. */
+static muster_status reduce_check_wider(muster_reduction op, muster_dtype x, muster_dtype y, const char *where) {
+    const bool sums = op == MUSTER_SUM || op == MUSTER_PROD;
+    if (mst_dtype_is_float(x) && (sums || op == MUSTER_AVG) && mst_dtype_is_float(y) && mst_dtype_upcasts(x, y)) return MUSTER_OK;
+    if (!mst_dtype_is_float(x) && sums && y == mst_dtype_summed(x)) return MUSTER_OK;
+    MUSTER_TRY(mst_reduction_check(op, x, where));
+    return mst_op_same_dtype(where, "y", y, "x", x);
+}
+
 static MST_ALWAYS_INLINE muster_status reduce_check_operands(const muster_worker *worker, const muster_tensor *x, const muster_tensor *y,
                                                              muster_reduction op, const char *where) {
     MUSTER_TRY(mst_op_check(worker, x, where, "x"));
     MUSTER_TRY(mst_op_check(worker, y, where, "y"));
-    MUSTER_TRY(mst_reduction_check(op, x->dtype, where));
-    return mst_op_same_dtype(where, "y", y->dtype, "x", x->dtype);
+    if (__builtin_expect(y->dtype != x->dtype, 0)) return reduce_check_wider(op, x->dtype, y->dtype, where);
+    return mst_reduction_check(op, x->dtype, where);
 }
 
 static MST_ALWAYS_INLINE muster_status reduce_check_shapes(const mst_op_row *operation, const muster_tensor *x, const muster_tensor *y,
@@ -235,8 +99,6 @@ static muster_status reduce_check(const muster_worker *worker, const muster_tens
     return reduce_check_shapes(&mst_operation_reduce, t[0], t[1], op, axes, where, &length);
 }
 
-bool mst_reduce_takes(muster_dtype dtype, const mst_op_value *values) { return loops[dtype][values[0].integer] != NULL; }
-
 void mst_reduce_infer(uint32_t axes, muster_tensor *tensors) {
     int64_t shape[MUSTER_MAX_DIMS] = {0}, length;
     int32_t ndim = reduce_shape(&tensors[0], axes, shape, &length);
@@ -256,7 +118,7 @@ static muster_status reduce_run(muster_worker *worker, const muster_tensor *t, c
 
 const char *const mst_reduce_names[] = {"", "sum", "prod", "max", "min", "avg", NULL};
 
-const mst_kernel mst_reduce_kernel = {.host = reduce_host, .issue = reduce_issue};
+const mst_kernel mst_reduce_kernel = {.host = mst_reduce_host, .issue = reduce_issue};
 
 const mst_op_row mst_operation_reduce = {
     MST_OPERATION_ROW(reduce, muster_reduce),
@@ -274,9 +136,10 @@ const mst_op_row mst_operation_reduce = {
 };
 
 muster_status mst_reduce_launch(muster_worker *worker, muster_reduction op, const muster_tensor *x, uint32_t axes, const muster_tensor *y,
-                                int64_t length) {
-    if (axes == reduce_all_axes(x) && reduce_quickly(worker, op, x, y, length)) return MUSTER_OK;
-    reduce_parameters p = {.x = *x, .y = *y, .length = length, .op = op, .axes = axes};
+                                int64_t length, int64_t all) {
+    const double divisor = op == MUSTER_AVG ? (double)all : 1;
+    if (axes == reduce_all_axes(x) && reduce_quickly(worker, op, x, y, length, divisor)) return MUSTER_OK;
+    mst_reduce_request p = {.x = *x, .y = *y, .length = length, .divisor = divisor, .op = op, .axes = axes};
     int64_t results = muster_tensor_count(*y);
     if (results == 0) return MUSTER_OK;
     if (results > 1 && mst_device_is_host(worker->device)) MUSTER_TRY(mst_worker_scratch_bytes(worker, results * 8, &p.sums));
@@ -290,7 +153,7 @@ static MST_ALWAYS_INLINE muster_status reduce(muster_worker *worker, muster_redu
     MUSTER_TRY(reduce_check_operands(worker, x, y, op, where));
     MUSTER_TRY(reduce_axis(where, x, axis, &axes));
     MUSTER_TRY(reduce_check_shapes(&mst_operation_reduce, x, y, op, axes, where, &length));
-    return mst_reduce_launch(worker, op, x, axes, y, length);
+    return mst_reduce_launch(worker, op, x, axes, y, length, length);
 }
 
 muster_status muster_reduce(muster_worker *worker, muster_reduction op, muster_tensor x, int32_t axis, muster_tensor y) {

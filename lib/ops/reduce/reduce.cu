@@ -1,8 +1,8 @@
 /* Reductions. One thread (if the results are contiguous) or one block accumulates one chunk of the
  * elements of one result into a partial result; another kernel combines the partial results. Floats
  * accumulate in double, groups of f16, bf16 and f32 before that in f32; integers accumulate in 64
- * bits, which wrap to the same result. bool is accumulated as 0 and 1, for which min is "and" and
- * max is "or".
+ * bits, which wrap to the same result, or in double if that is the dtype of the result. bool is
+ * accumulated as 0 and 1, for which min is "and" and max is "or".
  *
  * Several dtypes share one loop, and differ only where elements are loaded and stored: a loop for
  * each dtype takes longer to compile. */
@@ -111,7 +111,7 @@ template <typename D, typename A> static inline void reduce_store(char *to, A va
 #define REDUCE_STORE(NAME, name) \
     case MUSTER_##NAME:          \
         return reduce_store<mst_##name>(to, result);
-#define REDUCE_KIND(kind, V, A, EACH)                                                                                             \
+#define REDUCE_KIND(kind, V, A, EACH, EACH_RESULT)                                                                                \
     struct kind {                                                                                                                 \
         typedef V value;                                                                                                          \
         typedef A total;                                                                                                          \
@@ -120,17 +120,20 @@ template <typename D, typename A> static inline void reduce_store(char *to, A va
             switch (dtype) { EACH(REDUCE_LOAD) }                                                                                  \
         }                                                                                                                         \
         static inline void store(int32_t dtype, char *to, total result) {                                                         \
-            switch (dtype) { EACH(REDUCE_STORE) }                                                                                 \
+            switch (dtype) { EACH_RESULT(REDUCE_STORE) }                                                                          \
         }                                                                                                                         \
     };
 #define REDUCE_FLOATS(X) X(F16, f16) X(BF16, bf16) X(F32, f32)
 #define REDUCE_DOUBLES(X) X(F64, f64)
 #define REDUCE_SIGNED(X) X(I8, i8) X(I16, i16) X(I32, i32) X(I64, i64)
 #define REDUCE_UNSIGNED(X) X(U8, u8) X(U32, u32) X(U64, u64) X(BOOL, bool)
-REDUCE_KIND(reduce_of_floats, float, double, REDUCE_FLOATS)
-REDUCE_KIND(reduce_of_doubles, double, double, REDUCE_DOUBLES)
-REDUCE_KIND(reduce_of_signed, int64_t, int64_t, REDUCE_SIGNED)
-REDUCE_KIND(reduce_of_unsigned, uint64_t, uint64_t, REDUCE_UNSIGNED)
+#define REDUCE_ALL_FLOATS(X) REDUCE_FLOATS(X) REDUCE_DOUBLES(X)
+#define REDUCE_INTEGERS(X) REDUCE_SIGNED(X) REDUCE_UNSIGNED(X)
+REDUCE_KIND(reduce_of_floats, float, double, REDUCE_FLOATS, REDUCE_ALL_FLOATS)
+REDUCE_KIND(reduce_of_doubles, double, double, REDUCE_DOUBLES, REDUCE_DOUBLES)
+REDUCE_KIND(reduce_of_signed, int64_t, int64_t, REDUCE_SIGNED, REDUCE_INTEGERS)
+REDUCE_KIND(reduce_of_unsigned, uint64_t, uint64_t, REDUCE_UNSIGNED, REDUCE_INTEGERS)
+REDUCE_KIND(reduce_to_doubles, double, double, REDUCE_INTEGERS, REDUCE_DOUBLES)
 
 template <typename K> static inline typename K::total reduce_at(const mst_reduce_parameters &p, const reduce_place &place) {
     typedef typename K::value V;
@@ -167,7 +170,7 @@ static inline void reduce_finish(const mst_reduce_parameters &p, typename K::tot
     int64_t offset[2];
     mst_offsets<2>(p.outer, result, offset);
     if (p.op == MUSTER_AVG) value = (typename K::total)((double)value / p.divisor);
-    K::store(p.dtype, MST_ADDRESS(char, p.outer.base[1]) + offset[1], value);
+    K::store(p.result, MST_ADDRESS(char, p.outer.base[1]) + offset[1], value);
 }
 
 /* ---- kernels ---- */
@@ -214,16 +217,17 @@ template <typename K> static inline void reduce_partials(const mst_reduce_parame
 }
 
 #define REDUCE_CASE(NAME, name) case MUSTER_##NAME:
-#define REDUCE_KERNEL(loops)                 \
-    switch (p.dtype) {                       \
-        REDUCE_FLOATS(REDUCE_CASE)           \
-        return loops<reduce_of_floats>(p);   \
-        REDUCE_DOUBLES(REDUCE_CASE)          \
-        return loops<reduce_of_doubles>(p);  \
-        REDUCE_SIGNED(REDUCE_CASE)           \
-        return loops<reduce_of_signed>(p);   \
-        REDUCE_UNSIGNED(REDUCE_CASE)         \
-        return loops<reduce_of_unsigned>(p); \
+#define REDUCE_KERNEL(loops)                                                                \
+    if (p.dtype > MUSTER_F64 && p.result <= MUSTER_F64) return loops<reduce_to_doubles>(p); \
+    switch (p.dtype) {                                                                      \
+        REDUCE_FLOATS(REDUCE_CASE)                                                          \
+        return loops<reduce_of_floats>(p);                                                  \
+        REDUCE_DOUBLES(REDUCE_CASE)                                                         \
+        return loops<reduce_of_doubles>(p);                                                 \
+        REDUCE_SIGNED(REDUCE_CASE)                                                          \
+        return loops<reduce_of_signed>(p);                                                  \
+        REDUCE_UNSIGNED(REDUCE_CASE)                                                        \
+        return loops<reduce_of_unsigned>(p);                                                \
     }
 
 MST_KERNEL(mst_reduce_threads, mst_reduce_parameters){REDUCE_KERNEL(reduce_threads)}

@@ -41,14 +41,11 @@ static bool side_by_side(const mst_reduce_parameters *p) {
 }
 
 muster_status mst_reduce_issue(muster_worker *worker, muster_reduction op, const muster_tensor *x, uint32_t axes, const muster_tensor *y,
-                               int64_t length) {
+                               int64_t length, double divisor) {
     muster_tensor outer, inner;
     split(x, axes, &outer, &inner);
-    mst_reduce_parameters p = {.results = muster_tensor_count(*y),
-                               .length = length,
-                               .divisor = op == MUSTER_AVG ? (double)length : 1,
-                               .dtype = x->dtype,
-                               .op = op};
+    mst_reduce_parameters p = {
+        .results = muster_tensor_count(*y), .length = length, .divisor = divisor, .dtype = x->dtype, .result = y->dtype, .op = op};
     mst_iterator_make(&p.outer, y->ndim, y->shape, 2, (const muster_tensor *[]){&outer, y});
     mst_iterator_make(&p.inner, inner.ndim, inner.shape, 1, (const muster_tensor *[]){&inner});
     if (length == 0) p.outer.base[0] = NULL; /* nothing is read, and the tensor may have no memory */
@@ -69,6 +66,7 @@ muster_status mst_reduce_sum_partials(muster_worker *worker, void *partials, int
                                .partials = partials,
                                .divisor = 1,
                                .dtype = y->dtype,
+                               .result = y->dtype,
                                .op = MUSTER_SUM};
     mst_iterator_make(&p.outer, y->ndim, y->shape, 2, (const muster_tensor *[]){y, y});
     return mst_op_code(worker, &mst_reduce_code[PARTIALS], 1, &p, sizeof p);

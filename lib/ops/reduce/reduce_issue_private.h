@@ -9,9 +9,10 @@ enum { MST_REDUCE_CODE = 3 };
 extern mst_code_kernel mst_reduce_code[MST_REDUCE_CODE];
 
 /* y = the reduction of x over the set `axes`, which has bit d for axis d. There is at least one
- * result; `length` elements are combined into each. */
+ * result; `length` elements are combined into each. An average is divided by the divisor,
+ * which is 1 otherwise. */
 muster_status mst_reduce_issue(muster_worker *worker, muster_reduction op, const muster_tensor *x, uint32_t axes, const muster_tensor *y,
-                               int64_t length);
+                               int64_t length, double divisor);
 /* Cuts the `length` elements of one result into equal chunks; only the last one may be smaller.
  * There are at most `most` chunks, and at most length / least, rounded up. Returns their number,
  * and their size in *chunk. */

@@ -14,7 +14,7 @@ typedef struct mst_reduce_parameters {
      * one chunk, which is written to y. */
     void *partials;
     double divisor;
-    int32_t dtype, op;
+    int32_t dtype, result, op; /* result: the dtype of y */
 } mst_reduce_parameters;
 
 #endif

@@ -42,5 +42,5 @@ muster_status muster_reduce_axes(muster_worker *worker, muster_reduction op, mus
     uint32_t set;
     int64_t length;
     MUSTER_TRY(mst_reduce_check(worker, &mst_operation_reduce_axes, MST_TENSORS(&x, &y), op, axes, __func__, &set, &length));
-    return mst_reduce_launch(worker, op, &x, set, &y, length);
+    return mst_reduce_launch(worker, op, &x, set, &y, length, length);
 }

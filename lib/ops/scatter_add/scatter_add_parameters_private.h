@@ -4,14 +4,15 @@
 
 #include "iterator_impl.h"
 
-/* Thread t owns element t % elements of the rows of chunk t / elements of y. It reads all indices
- * and adds those of its rows in their order, so the result does not depend on the device. */
+/* The thread of element e of place k in the order adds up element e of a row of y, if k is the
+ * first place of the row: all its parts of x, in the order of their indices. The result does not
+ * depend on the device. */
 typedef struct mst_scatter_add_parameters {
     mst_iterator row; /* x, y: one row */
     void *indices;
+    int64_t *order;             /* the places of the indices, those of the smallest first, then in their own order */
     int64_t count;              /* rows of x */
     int64_t elements;           /* of one row */
-    int64_t chunk, chunks;      /* rows of y */
     int64_t first, rows;        /* y has so many rows, from index `first` on; others are left out */
     int64_t x_stride, y_stride; /* between rows, in bytes */
     int64_t index_stride;       /* in elements */

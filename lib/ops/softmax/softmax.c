@@ -1,18 +1,20 @@
 /* y = exp(x - top) / sum(exp(x - top)) along the last axis, where top is the row's largest element.
- * logsumexp = top + log(sum), and log_softmax = x - logsumexp. */
+ * logsumexp = top + log(sum), and log_softmax = (x - top) - log(sum). */
 #include "softmax_private.h"
 
 #include "../vector_math_private.h"
 
 #include <math.h>
 
-enum { BLOCK = 256, LANES = 16 };
-
-static MST_ALWAYS_INLINE float exp_of_f32(float x) { return (float)mst_vector_exp((double)x); }
+/* ADJACENT: so many rows that lie beside each other are computed at a time, so that their sums stay
+ * in the second cache and memory is read in its order; fewer than FEWEST by themselves. The
+ * scratch memory has so many numbers for each of them: lanes of sums, a sum of them, and others. */
+enum { BLOCK = 256, LANES = 16, ADJACENT = 1024, FEWEST = 8 };
+enum { SUMS_AT = LANES + 1, LOGARITHM_AT, TOP_AT, FACTOR_AT, VALUES_AT, NUMBERS };
 
 #define MST_INLINE_HALVES
 #include "half_impl.h"
-#define EXP(value) _Generic((value), float : exp_of_f32, double : exp)(value)
+#define EXP(value) _Generic((value), float : mst_vector_expf, double : exp)(value)
 #define MST_LOOPS "softmax/softmax_loops.h"
 #include "../each_float_loops.h"
 
@@ -38,11 +40,21 @@ static muster_status softmax_issue(muster_worker *worker, const void *parameters
 
 const mst_kernel mst_softmax_kernel = {.host = softmax_host, .issue = softmax_issue};
 
+static bool rows_are_adjacent(const mst_rows_parameters *p) {
+    const int64_t size = muster_dtype_size(p->dtype);
+    const int32_t last = p->rows.ndim - 1;
+    return p->rows.strides[0][last] == size && p->stride[0] != size && p->rows.shape[last] >= FEWEST;
+}
+
 muster_status mst_softmax_launch(muster_worker *worker, mst_softmax_op op, int32_t operands, const muster_tensor *const *tensors) {
     mst_rows_parameters p = {.op = op};
     mst_rows_make(&p, tensors[0]->ndim - 1, operands, tensors);
     if (p.count == 0 || (p.length == 0 && op != MST_LOGSUMEXP)) return MUSTER_OK;
-    return mst_op_launch(worker, &mst_softmax_kernel, &p, sizeof p);
+    const int64_t mark = muster_worker_scratch_mark(worker);
+    if (mst_device_is_host(worker->device) && op < MST_SOFTMAX_GRADIENT && rows_are_adjacent(&p))
+        MUSTER_TRY(mst_worker_scratch_bytes(worker, NUMBERS * ADJACENT * (int64_t)sizeof(double), &p.work));
+    MUSTER_TRY(mst_op_launch(worker, &mst_softmax_kernel, &p, sizeof p));
+    return p.work ? muster_worker_scratch_release(worker, mark) : MUSTER_OK;
 }
 
 /* One operand that has the dtype and the shape of the first. */

@@ -48,16 +48,17 @@ template <typename D> struct softmax_row {
         if (p.op == MST_SOFTMAX_GRADIENT) return (double)(get(0, j) * get(1, j));
         return (double)softmax_rows_exp(get(0, j) - top);
     }
-    /* `total` is logsumexp. */
-    inline void finish(int64_t j, C top, double sum, double total) const {
+    /* `logarithm` is that of the sum. Of large elements top + logarithm may be top. */
+    inline void finish(int64_t j, C top, double sum, double logarithm) const {
         switch (p.op) {
         case MST_SOFTMAX:
             return put(1, j, (C)((double)softmax_rows_exp(get(0, j) - top) / sum));
         case MST_LOG_SOFTMAX:
-            return put(1, j, (C)((double)get(0, j) - total));
+            return put(1, j, (C)((double)get(0, j) - (double)top - logarithm));
         case MST_SOFTMAX_GRADIENT:
             return put(2, j, get(0, j) * (C)((double)get(1, j) - sum));
-        default:
+        default: /* of a row that a loss leaves out, whose dy is 0, it is 0, also where y is NaN */
+            if (sum == 0 && get(1, j) == (C)0) return put(2, j, (C)0);
             return put(2, j, (C)((double)get(1, j) - (double)softmax_rows_exp(get(0, j)) * sum));
         }
     }
@@ -73,11 +74,11 @@ template <typename D> static inline void softmax_rows_threads(const mst_rows_par
         const C top = row.bounded(largest);
         double sum = 0;
         for (int64_t j = 0; j < p.length; j++) sum += row.term(j, top);
-        const double total = p.op >= MST_SOFTMAX_GRADIENT ? 0 : (double)top + log(sum);
+        const double logarithm = p.op >= MST_SOFTMAX_GRADIENT ? 0 : log(sum);
         if (p.op == MST_LOGSUMEXP)
-            row.put(1, 0, (C)total);
+            row.put(1, 0, (C)((double)top + logarithm));
         else
-            for (int64_t j = 0; j < p.length; j++) row.finish(j, top, sum, total);
+            for (int64_t j = 0; j < p.length; j++) row.finish(j, top, sum, logarithm);
     }
 }
 
@@ -89,11 +90,11 @@ template <typename D> static inline void softmax_rows_blocks(const mst_rows_para
         MST_BLOCK_REDUCE(C, largest, j, row.compared(), row.lowest(), row.get(0, j), softmax_rows_larger());
         const C top = row.bounded(largest);
         MST_BLOCK_REDUCE(double, sum, j, p.length, 0.0, row.term(j, top), softmax_rows_plus());
-        const double total = p.op >= MST_SOFTMAX_GRADIENT ? 0 : (double)top + log(sum);
+        const double logarithm = p.op >= MST_SOFTMAX_GRADIENT ? 0 : log(sum);
         if (p.op == MST_LOGSUMEXP) {
-            MST_ONE { row.put(1, 0, (C)total); }
+            MST_ONE { row.put(1, 0, (C)((double)top + logarithm)); }
         } else {
-            MST_BLOCK_EACH(j, p.length) { row.finish(j, top, sum, total); }
+            MST_BLOCK_EACH(j, p.length) { row.finish(j, top, sum, logarithm); }
         }
     }
 }

@@ -12,7 +12,7 @@ template <typename T> static inline void take_bits(const mst_take_parameters &p)
         mst_offsets<2>(p.row, i - row * p.elements, offset);
         int64_t from = mst_index_of(indices, p.index_dtype, p.index_stride, row) - p.first;
         bool here = from >= 0 && from < p.rows;
-        *(T *)(y + row * p.y_stride + offset[1]) = here ? *(const T *)(x + from * p.x_stride + offset[0]) : (T)0;
+        *(T *)(y + row * p.y_stride + offset[1]) = here ? *(const T *)(x + from * p.x_stride + offset[0]) : (T)p.nothing;
     }
 }
 

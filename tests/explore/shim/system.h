@@ -39,6 +39,7 @@ int explore_condition_signal(pthread_cond_t *condition);
 #define pthread_sigmask(how, set, before) ((void)(how), (void)(set), (void)(before), 0)
 #define pthread_getcpuclockid(thread, clock) ((void)(thread), (void)(clock), 1) /* user code uses no time */
 #define pthread_atfork(prepare, parent, child) ((void)(child), 0)
+#define MST_HANDLERS 0          /* no signals; the explored threads are one thread to the system */
 #define sched_yield() ((void)0) /* between two operations any thread may run anyway */
 #define sched_getcpu() (-1)
 #define sched_getscheduler(process) (SCHED_OTHER)

@@ -8,6 +8,26 @@
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes);
 
+/* FUZZ_REPLAY: the kept corpus by a program that is linked with the whole library. */
+#ifdef FUZZ_REPLAY
+static muster_runtime *runtime_of_all(void) {
+    static muster_runtime *opened;
+    muster_runtime_options options;
+    muster_runtime_options_init(&options);
+    options.devices = "host:1";
+    if (!opened && muster_runtime_open(&options, &opened) != MUSTER_OK) abort();
+    return opened;
+}
+static void retired_free(void) {}
+#else
+static muster_runtime *runtime_of_all(void) {
+    static muster_runtime runtime; /* nothing runs */
+    return &runtime;
+}
+static void retired_free(void) {
+    if (muster_allocator_set(NULL) != MUSTER_OK) abort();
+}
+
 muster_status mst_runtime_check_open(const muster_runtime *runtime, const char *where) {
     return runtime && where ? MUSTER_OK : MUSTER_INTERNAL;
 }
@@ -16,6 +36,7 @@ muster_status mst_runtime_check_open(const muster_runtime *runtime, const char *
 mst_pool_life *mst_pool_life_hold(mst_pool *pool) { return (mst_pool_life *)pool; }
 bool mst_pool_life_ended(const mst_pool_life *life) { return life != NULL; }
 void mst_pool_life_drop(mst_pool_life *life) { (void)life; }
+#endif
 
 static void require(bool holds) {
     if (!holds) abort();
@@ -34,11 +55,11 @@ static void check_expression(muster_expr *made, const muster_expr *error) {
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes) {
     static const char *const names[] = {"g"};
+    muster_runtime *runtime = runtime_of_all();
     const int64_t live = mst_memory_live();
-    static muster_runtime runtime; /* nothing runs */
-    muster_graph *graph;
+    muster_graph *graph = NULL;
     char *text = malloc(bytes + 1); /* exactly as long as the text: asan sees what is read beyond */
-    require(text && muster_graph_create(&runtime, "fuzz", &graph) == MUSTER_OK);
+    require(text && muster_graph_create(runtime, "fuzz", &graph) == MUSTER_OK);
     if (bytes) memcpy(text, data, bytes);
     text[bytes] = 0;
     (void)muster_graph_size(graph, "time");
@@ -55,7 +76,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes) {
         check_message(muster_last_error());
     require(made != graph->graph->error || muster_graph_status(graph) != MUSTER_OK);
     require(muster_graph_destroy(graph) == MUSTER_OK);
-    require(muster_allocator_set(NULL) == MUSTER_OK); /* frees what has been retired */
+    retired_free();
     free(text);
     require(mst_memory_live() == live);
     return 0;

@@ -22,7 +22,8 @@ static int64_t large_count(void) {
 
 /* Adds 2 (1 + ... + ranks). */
 static muster_status body_reduce(muster_worker *worker, int64_t count, double *sum) {
-    const muster_tensor x = muster_worker_scratch(worker, MUSTER_F32, 1, &count);
+    muster_tensor x;
+    MUSTER_TRY(muster_worker_scratch(worker, MUSTER_F32, 1, &count, &x));
     float *values = muster_tensor_address(x);
     if (!values) return MUSTER_OUT_OF_MEMORY;
     for (int64_t i = 0; i < count; i++) values[i] = (float)(muster_worker_rank(worker) + 1);
@@ -33,7 +34,8 @@ static muster_status body_reduce(muster_worker *worker, int64_t count, double *s
 
 /* Adds nothing. */
 static muster_status body_broadcast(muster_worker *worker, int32_t root, int64_t count, double *sum) {
-    const muster_tensor x = muster_worker_scratch(worker, MUSTER_F32, 1, &count);
+    muster_tensor x;
+    MUSTER_TRY(muster_worker_scratch(worker, MUSTER_F32, 1, &count, &x));
     float *values = muster_tensor_address(x);
     if (!values) return MUSTER_OUT_OF_MEMORY;
     for (int64_t i = 0; i < count; i++) values[i] = (float)muster_worker_rank(worker);

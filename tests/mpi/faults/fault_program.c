@@ -95,7 +95,9 @@ static muster_status open_runtime(muster_runtime **runtime) {
     options.nodes = "mpi";
     options.no_pinning = 1;
     options.warn_after_ns = -1;
-    options.fail_after_ns = (fault_now.survivable ? 60 : 2) * INT64_C(1000000000);
+    const char *patience_ms = getenv("FAULT_FAIL_AFTER_MS"); /* that of a launch which ends; longer on a busy machine */
+    const int64_t lethal_ms = patience_ms ? strtoll(patience_ms, NULL, 10) : 2000;
+    options.fail_after_ns = (fault_now.survivable ? 60000 : lethal_ms) * INT64_C(1000000);
     options.log = program_log;
     const char *lost = getenv("FAULT_ON_LOST");
     if (lost && !strcmp(lost, "error")) options.on_lost = MUSTER_LOST_ERROR;

@@ -34,7 +34,7 @@ SURVIVABLE = [("fail", "arrival"), ("fail", "data"), ("fail", "end"), ("memory",
 SURVIVABLE += [("refuse", place) for place in PLACES[1:5]] + [(kind, place) for kind in ("different", "order") for place in PLACES[1:4]]
 SURVIVABLE += [("stop", place) for place in PLACES[1:5]]
 LATE = [("hang", "begin"), ("hang", "arrival"), ("hang", "end")]  # these take as long as a deadline
-DEADLINE, PATIENCE = 0.3, 15  # seconds: of a call; from a deadline to the end of the launch
+DEADLINE, PATIENCE = 0.3, 15  # seconds of a quiet machine: of a call; from a deadline to the end of the launch
 GRACES = dict(MUSTER_ABORT_AFTER="0.3", MUSTER_EXIT_AFTER="0.3")
 faults, soft = [], []
 deadlines, without_memory = [], []  # of cells that are late: does the error name the process? cells whose call lacked memory
@@ -79,13 +79,15 @@ def shared_memory():
 class Launch:
     def __init__(self, processes, mode, arguments, limit, waited=None):
         environment = {key: value for key, value in os.environ.items() if not key.startswith(("MUSTER_", "OMPI_", "PMI", "SLURM_", "MPI"))}
-        environment.update(OMPI_ALLOW_RUN_AS_ROOT="1", OMPI_ALLOW_RUN_AS_ROOT_CONFIRM="1", MUSTER_CACHE_DIR="off", MUSTER_MPI_SHIM=folder, **GRACES)
+        environment.update(OMPI_ALLOW_RUN_AS_ROOT="1", OMPI_ALLOW_RUN_AS_ROOT_CONFIRM="1", MUSTER_CACHE_DIR="off", MUSTER_MPI_SHIM=folder,
+                           FAULT_FAIL_AFTER_MS=str(int(launching.patience(2000))), **GRACES)
         self.processes, self.what, self.hung = processes, f"{mode} {' '.join(arguments)[:60]} x {processes}", False
         with tempfile.TemporaryDirectory(prefix="muster-fault-") as out:
             begin = time.monotonic()
             child = subprocess.Popen([*launcher(processes), program, mode, out, *arguments], env=environment, stdin=subprocess.DEVNULL,
                                      stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
             try:
+                limit = launching.patience(limit)
                 if waited is not None:
                     self.wait_for_word(out, waited, begin + limit)
                     child.terminate()
@@ -96,7 +98,7 @@ class Launch:
                     os.kill(int(line.split()[0]), 9)
                 self.said = launching.words(launching.end(child))
             self.code, self.seconds = child.returncode, time.monotonic() - begin
-            end = time.monotonic() + 5
+            end = time.monotonic() + launching.patience(5)
             while (left := left_of(out)) and time.monotonic() < end:
                 time.sleep(0.02)
             self.left = left
@@ -134,7 +136,7 @@ def lethal(kind, place, victim, number, processes):
     waited = (kind, place) in WAITED
     launch = Launch(processes, "lethal", [kind, place, str(victim), str(number)], 40, victim if waited else None)
     him = f"process {victim} (host {HOST})"
-    launch.expect(not launch.hung and launch.seconds < PATIENCE + 5, "the launch ends")
+    launch.expect(not launch.hung and launch.seconds < launching.patience(PATIENCE + 5), "the launch ends")
     launch.expect(not launch.left, f"no process is left: {launch.left}")
     spoken = 0
     for process, lines in enumerate(launch.lines):
@@ -245,9 +247,10 @@ def main():
         fail("memory", f"expected more than a quarter of {memory} calls to lack memory, received {len(without_memory)}")
     if not deadlines or sum(deadlines) < len(deadlines) // 2:
         fail("deadlines", f"expected half of {len(deadlines)} to end with the name of the late process, received {sum(deadlines)}")
-    if len(soft) > total // 20:
-        fail("a busy machine", f"expected {total // 20} at most, received {len(soft)}")
-    end = time.monotonic() + 5
+    most = min(total // 4, int(launching.patience(total // 20)))
+    if len(soft) > most:
+        fail("a busy machine", f"expected {most} at most, received {len(soft)}")
+    end = time.monotonic() + launching.patience(5)
     while (left := shared_memory() - shared) and time.monotonic() < end:
         time.sleep(0.1)
     if left:

@@ -58,16 +58,17 @@ def launch(what, mpirun, shims, kind, place, victim):
     launches += 1
     environment = {key: value for key, value in os.environ.items() if not key.startswith(("MUSTER_", "OMPI_", "PMI", "SLURM_", "MPI"))}
     environment.update(OMPI_ALLOW_RUN_AS_ROOT="1", OMPI_ALLOW_RUN_AS_ROOT_CONFIRM="1", MUSTER_CACHE_DIR="off", MUSTER_MPI_SHIM=str(shims),
-                       MUSTER_EXIT_AFTER="0.3", FAULT_ON_LOST="error")
+                       MUSTER_EXIT_AFTER="0.3", FAULT_ON_LOST="error", FAULT_FAIL_AFTER_MS=str(int(launching.patience(2000))))
     survivors = [process for process in range(PROCESSES) if process != victim]
     with tempfile.TemporaryDirectory(prefix="muster-ulfm-") as out:
         child = subprocess.Popen(list(map(str, [*mpirun, "-n", PROCESSES, program, "lethal", out, kind, place, victim, 7])), env=environment,
                                  stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
-        until = time.monotonic() + LIMIT
+        limit = launching.patience(LIMIT)
+        until = time.monotonic() + limit
         while child.poll() is None and not have_closed(out, survivors) and time.monotonic() < until:
             time.sleep(0.05)
         try:
-            said = child.communicate(timeout=0.1 if kind == "stop" else LIMIT)[0]
+            said = child.communicate(timeout=0.1 if kind == "stop" else limit)[0]
         except subprocess.TimeoutExpired:
             if kind != "stop":
                 fail(f"{what}: the launch does not end")

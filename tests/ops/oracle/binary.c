@@ -17,7 +17,7 @@ static void draw(muster_worker *w, const mst_op_row *o) {
 
 static void cases(muster_worker *w, const mst_op_row *o) {
     for (muster_dtype dtype = 1; dtype < MST_DTYPE_COUNT; dtype++)
-        for (muster_binary op = MUSTER_ADD; op <= MUSTER_BITWISE_XOR; op++)
+        for (muster_binary op = MUSTER_ADD; op <= MUSTER_RIGHT_SHIFT; op++)
             for (int layouts = 0; layouts < 27; layouts++) {
                 ops_pair a = ops_laid_out(w, dtype, 2, 4, 5, layouts % 3),
                          b = ops_laid_out(w, dtype, 1, layouts % 2 ? 5 : 1, 0, layouts / 3 % 3),
@@ -29,7 +29,7 @@ static void cases(muster_worker *w, const mst_op_row *o) {
                 }
                 if (!binary_exists(op, dtype)) {
                     assert_refused(muster_binary_op(w, op, a.device, b.device, y.device), MUSTER_UNSUPPORTED,
-                                   mst_dtype_is_float(dtype) ? "a: expected an integer dtype for bitwise_"
+                                   mst_dtype_is_float(dtype) ? "a: expected an integer dtype for "
                                    : op == MUSTER_POW        ? "a: expected f16, bf16, f32 or f64 for pow, received"
                                                              : "a: expected f16, bf16, f32 or f64 for ");
                     continue;
@@ -40,6 +40,7 @@ static void cases(muster_worker *w, const mst_op_row *o) {
                     double p = ops_at(&a, i / 5, i % 5), q = ops_at(&b, layouts % 2 ? i % 5 : 0, 0);
                     double expected = plain_binary(op, !mst_dtype_is_float(dtype), p, q);
                     if (ops_is_unsigned(dtype) && op == MUSTER_SUB && expected < 0) continue; /* wrapping has its own test */
+                    if (op == MUSTER_LEFT_SHIFT && muster_dtype_size(dtype) == 1) continue;   /* the draws wrap */
                     ops_assert_near(ops_at(&y, i / 5, i % 5), expected, ops_precision(dtype));
                 }
                 ops_count_case(o, dtype);
@@ -47,4 +48,4 @@ static void cases(muster_worker *w, const mst_op_row *o) {
 }
 
 const ops_oracle ops_oracle_binary = {
-    .draw = draw, .cases = cases, .case_count = (11 * 9 + 4 * 3 + 7 * 3) * 27, .values = {{.integer = MUSTER_ADD}}};
+    .draw = draw, .cases = cases, .case_count = (11 * 9 + 4 * 3 + 7 * 5) * 27, .values = {{.integer = MUSTER_ADD}}};

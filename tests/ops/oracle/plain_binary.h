@@ -15,7 +15,7 @@ static bool binary_exists(muster_binary op, muster_dtype dtype) {
 
 /* Draws an operation by chance, and a dtype that the operation takes. */
 static muster_binary binary_draw(const mst_op_row *o, muster_dtype *dtype) {
-    const muster_binary op = 1 + (muster_binary)ops_random(MUSTER_BITWISE_XOR);
+    const muster_binary op = 1 + (muster_binary)ops_random(MUSTER_RIGHT_SHIFT);
     do *dtype = ops_random_dtype(o);
     while (!binary_exists(op, *dtype));
     return op;
@@ -55,6 +55,10 @@ static double plain_binary(muster_binary op, bool integer, double a, double b) {
         return (double)((int64_t)a | (int64_t)b);
     case MUSTER_BITWISE_XOR:
         return (double)((int64_t)a ^ (int64_t)b);
+    case MUSTER_LEFT_SHIFT:
+        return b < 0 ? 0 : a * exp2(b); /* b is less than the bits of each dtype */
+    case MUSTER_RIGHT_SHIFT:
+        return b < 0 ? -(a < 0) : floor(a / exp2(b));
     case MUSTER_MAXIMUM:
         return a > b ? a : b;
     default:

@@ -41,16 +41,16 @@ static void refuse_values(muster_worker *w) {
     refuse(w, MUSTER_I64, 0x1p63, false), refuse(w, MUSTER_I64, -0x1p63, true), refuse(w, MUSTER_U64, 0x1p64, false);
     refuse(w, MUSTER_U64, 0x1p63, true), refuse(w, MUSTER_F16, 1e9, true), refuse(w, MUSTER_F32, NAN, true);
     ops_pair x = ops_laid_out(w, MUSTER_F32, 1, 3, 0, 0), flags = ops_laid_out(w, MUSTER_BOOL, 1, 3, 0, 0);
-    const int32_t no_ops[] = {0, -1, INT32_MIN, MUSTER_BITWISE_XOR + 1, INT32_MAX};
+    const int32_t no_ops[] = {0, -1, INT32_MIN, MUSTER_RIGHT_SHIFT + 1, INT32_MAX};
     for (int i = 0; i < 5; i++)
         assert_refused(combine(w, no_ops[i], x.device, 1, x.device), MUSTER_INVALID_ARGUMENT,
-                       "op: expected MUSTER_ADD to MUSTER_BITWISE_XOR, received");
+                       "op: expected MUSTER_ADD to MUSTER_RIGHT_SHIFT, received");
     assert_refused(combine(w, MUSTER_ADD, flags.device, 1, flags.device), MUSTER_UNSUPPORTED, "x: expected a number dtype, received bool");
 }
 
 static void cases(muster_worker *w, const mst_op_row *o) {
     for (muster_dtype dtype = 1; dtype < MST_DTYPE_COUNT; dtype++)
-        for (muster_binary op = MUSTER_ADD; op <= MUSTER_BITWISE_XOR; op++)
+        for (muster_binary op = MUSTER_ADD; op <= MUSTER_RIGHT_SHIFT; op++)
             for (int layouts = 0; layouts < 9; layouts++) {
                 ops_pair x = ops_laid_out(w, dtype, 2, 4, 5, layouts % 3), y = ops_laid_out(w, dtype, 2, 4, 5, layouts / 3);
                 if (!binary_exists(op, dtype)) continue;

@@ -4,6 +4,7 @@
 
 #include <math.h>
 #include <stdio.h>
+#include <stdlib.h>
 
 static const muster_dtype index_dtypes[] = {MUSTER_U8, MUSTER_I32, MUSTER_I64};
 
@@ -37,23 +38,67 @@ static void draw(muster_worker *w, const mst_op_row *o) {
     ops_check(w, o, &y, ops_results);
 }
 
-/* Sums of numbers that do not fit together: each addition is rounded, in the order of the
- * indices. */
+/* Sums of numbers that do not fit together: added up in double, in the order of the indices, and
+ * rounded once. */
 static void add_in_order(muster_worker *w) {
     enum { N = 1000 };
     ops_pair x = ops_laid_out(w, MUSTER_F32, 1, N, 0, 0), indices = some_indices(w, MUSTER_I32, N, 3),
              y = ops_laid_out(w, MUSTER_F32, 1, 3, 0, 0);
-    float sums[3];
-    for (int64_t i = 0; i < N; i++) *(float *)ops_place_of(x.host, &i) = ldexpf((float)ops_random(1000) - 500, (int)ops_random(40) - 20);
+    volatile double sums[3]; /* rounded after each addition */
+    for (int64_t i = 0; i < N; i++) *(float *)ops_place_of(x.host, &i) = ldexpf((float)ops_random(1000) - 500, (int)ops_random(60) - 30);
     ops_send(w, &x);
-    for (int64_t r = 0; r < 3; r++) sums[r] = (float)ops_at(&y, r, 0);
+    for (int64_t r = 0; r < 3; r++) sums[r] = ops_at(&y, r, 0);
     for (int64_t i = 0; i < N; i++) {
-        volatile float *sum = &sums[(int64_t)ops_at(&indices, i, 0)]; /* rounded after each addition */
-        *sum = *sum + (float)ops_at(&x, i, 0);
+        const int64_t r = (int64_t)ops_at(&indices, i, 0);
+        sums[r] = sums[r] + ops_at(&x, i, 0);
     }
     assert_ok(muster_scatter_add(w, x.device, indices.device, y.device));
     ops_fetch(w, &y);
-    for (int64_t r = 0; r < 3; r++) assert_true((float)ops_at(&y, r, 0) == sums[r]);
+    for (int64_t r = 0; r < 3; r++) assert_true((float)ops_at(&y, r, 0) == (float)sums[r]);
+}
+
+/* Long sums: every index of `used` rows, each `times` times, among rows of which others stay as
+ * they are. The parts are multiples of 1/4, so that the double sums are exact. With `rows` above
+ * 4,096 / columns the host adds up one bucket of rows after the other. */
+static void add_often(muster_worker *w, muster_dtype dtype, int64_t rows, int64_t columns, int64_t used, int64_t times, int layout) {
+    const int64_t n = used * times;
+    ops_pair x = ops_laid_out(w, dtype, 2, n, columns, layout), indices = ops_laid_out(w, MUSTER_I64, 1, n, 0, 0),
+             y = ops_laid_out(w, dtype, 2, rows, columns, layout);
+    double *sums = calloc((size_t)(rows * columns), sizeof *sums);
+    assert_non_null(sums);
+    for (int64_t i = 0; i < rows * columns; i++) sums[i] = ops_at(&y, i / columns, i % columns);
+    for (int64_t i = 0; i < n; i++) {
+        const int64_t row = i % used * (rows - 1) / (used > 1 ? used - 1 : 1); /* the first and the last one, too */
+        mst_convert(MUSTER_I64, ops_place_of(indices.host, &i), MUSTER_I64, &row, 1);
+        for (int64_t c = 0; c < columns; c++) {
+            const double part = (double)(1 + ops_random(7)) / 4;
+            mst_convert(dtype, ops_place_of(x.host, (const int64_t[]){i, c}), MUSTER_F64, &part, 1);
+            sums[row * columns + c] += part;
+        }
+    }
+    ops_send(w, &x);
+    ops_send(w, &indices);
+    assert_ok(muster_scatter_add(w, x.device, indices.device, y.device));
+    ops_fetch(w, &y);
+    for (int64_t i = 0; i < rows * columns; i++) {
+        char rounded[8];
+        double expected;
+        mst_convert(dtype, rounded, MUSTER_F64, &sums[i], 1);
+        mst_convert(MUSTER_F64, &expected, dtype, rounded, 1);
+        assert_true(ops_at(&y, i / columns, i % columns) == expected);
+    }
+    free(sums);
+}
+
+static void long_sums(muster_worker *w) {
+    static const muster_dtype floats[] = {MUSTER_F16, MUSTER_BF16, MUSTER_F32, MUSTER_F64};
+    for (int d = 0; d < 4; d++) {
+        add_often(w, floats[d], 2, 1, 2, 2100, 0); /* bf16 stopped at 256, f16 at 2048 */
+        add_often(w, floats[d], 3, 5, 2, 450, 1);  /* strided rows */
+        add_often(w, floats[d], 4096, 1, 3, 300, 0);
+        add_often(w, floats[d], 4097, 1, 3, 300, 0); /* two buckets, of which the last has one row */
+        add_often(w, floats[d], 1700, 4, 5, 300, 2);
+    }
 }
 
 enum { ROWS = 9000 }; /* more than one block of a device checks */
@@ -100,6 +145,7 @@ static void cases(muster_worker *w, const mst_op_row *o) {
             ops_count_case(o, dtype);
         }
     add_in_order(w);
+    long_sums(w);
     refuse_shapes(w);
     for (int d = 0; d < 3; d++)
         for (int64_t at = 0; at < ROWS; at += ROWS - 1) {

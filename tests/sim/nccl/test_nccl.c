@@ -58,12 +58,12 @@ static void a_group_joins_the_streams_that_it_names(void **state) {
         }
         assert_nccl(team_start(&t));
         assert_nccl(team_run(&t, two_streams_task, others, NULL));
-        assert_nccl(team_end(&t, false));
-        for (int rank = 0; rank < 2; rank++) {
+        for (int rank = 0; rank < 2; rank++) { /* a communicator is destroyed when nothing of it is in flight */
             cuda.cuCtxSetCurrent(t.contexts[rank]);
             while (cuda.cuStreamQuery(others[rank]) == MST_CU_NOT_READY) sched_yield();
             cuda.cuStreamDestroy_v2(others[rank]);
         }
+        assert_nccl(team_end(&t, false));
         team_close(&t);
         assert_clean();
     }
