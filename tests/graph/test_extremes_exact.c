@@ -156,9 +156,10 @@ static void integers_are_multiplied_as_they_are_stored(void **state) {
     enum { INNER = 5, WIDTH = 3 };
     int32_t compared = 0, tried = 0;
     (void)state;
-    if (on_gpus()) skip(); /* device code multiplies elements and sums them */
     for (size_t c = 0; c < sizeof rows / sizeof *rows; c++)
-        for (int32_t m = 0; m < MACHINES; m++, tried++) {
+        for (int32_t m = 0; m < MACHINES; m++) {
+            if (!is_tried((int32_t)c, m)) continue;
+            tried++;
             const int64_t size = muster_dtype_size(rows[c].dtype),
                           b_shape[] = {rows[c].turned ? WIDTH : INNER, rows[c].turned ? INNER : WIDTH};
             uint64_t a[ROWS_OF_CALL * INNER], b[INNER * WIDTH], expected, received;
@@ -183,9 +184,11 @@ static void integers_are_multiplied_as_they_are_stored(void **state) {
                                         muster_tensor_make(rows[c].dtype, stored_b, 2, b_shape)};
             muster_tensor out = tensor_for(graph, value, y);
             if (muster_function_call(function, in, 2, &out, 1, NULL) != MUSTER_OK) fail_msg("%s: %s", rows[c].text, muster_last_error());
-            char *dump = graph_dump_text(function);
-            if (!strstr(dump, "matmul(") || strstr(dump, "multiply(")) fail_msg("%s", dump);
-            free(dump);
+            if (!on_gpus()) { /* device code multiplies elements and sums them */
+                char *dump = graph_dump_text(function);
+                if (!strstr(dump, "matmul(") || strstr(dump, "multiply(")) fail_msg("%s", dump);
+                free(dump);
+            }
             for (int32_t i = 0; i < ROWS_OF_CALL; i++)
                 for (int32_t j = 0; j < WIDTH; j++, compared++) {
                     expected = received = 0;
@@ -200,8 +203,8 @@ static void integers_are_multiplied_as_they_are_stored(void **state) {
             assert_ok(muster_function_destroy(function));
             assert_ok(muster_graph_destroy(graph));
         }
-    assert_int_equal(tried, 10 * MACHINES);
-    assert_int_equal(compared, 10 * MACHINES * ROWS_OF_CALL * WIDTH);
+    assert_int_equal(tried, on_gpus() ? 10 : 10 * MACHINES);
+    assert_int_equal(compared, tried * ROWS_OF_CALL * WIDTH);
 }
 
 int main(void) {
