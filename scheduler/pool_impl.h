@@ -96,7 +96,7 @@ enum { MST_QUEUE_LENGTH = 64 };
 typedef struct mst_job mst_job;
 muster_status mst_pool_submit(mst_pool *pool, mst_job *job, const char *where, int64_t timeout_ns);
 /* Is the caller a job, or a completion function of one? It must not wait for the pool. */
-bool mst_pool_is_queue_thread(mst_pool *pool);
+bool mst_pool_is_queue_thread(const mst_pool *pool);
 
 /* Sets the deadlines of the next run alone. Call it between enter and run. 0 means the pool's own
  * deadline, a negative number none. */

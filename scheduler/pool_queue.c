@@ -34,6 +34,12 @@ void mst_call_queue_close(mst_call_queue *queue, bool forked) {
 
 /* ---- the queue's thread ---- */
 
+/* Of this thread: the pool whose calls it makes. No lock guards it, so that a signal handler finds
+ * none held by the code that it interrupts. */
+static _Thread_local const mst_pool *made_for __attribute__((tls_model("initial-exec")));
+
+bool mst_pool_is_queue_thread(const mst_pool *pool) { return made_for == pool; }
+
 static mst_job *next_job(mst_call_queue *queue) {
     pthread_mutex_lock(&queue->lock);
     while (!queue->first && !queue->closing) pthread_cond_wait(&queue->changed, &queue->lock);
@@ -119,6 +125,7 @@ static void forget(mst_pool *pool, mst_job *job) {
 static void *queue_main(void *context) {
     mst_pool *pool = context;
     mst_job *job;
+    made_for = pool;
     (void)fesetenv(FE_DFL_ENV); /* not that of the thread that submitted the first job */
     while ((job = next_job(&pool->queue))) {
         const muster_status status = take_ticket(pool, job);
@@ -176,7 +183,7 @@ static muster_status submit(mst_pool *pool, mst_job *job) {
     mst_call_queue *queue = &pool->queue;
     MUSTER_TRY(start(pool, job->where));
     if (job->unlimited || (queue->count < queue->length && !queue->first_outside)) return place(pool, job), MUSTER_OK;
-    if (pthread_equal(queue->thread, pthread_self()))
+    if (mst_pool_is_queue_thread(pool))
         return mst_error(MUSTER_BAD_STATE,
                          "%s: %" PRId32 " asynchronous calls are queued already, and the thread that makes them would wait", job->where,
                          queue->length);
@@ -194,11 +201,4 @@ muster_status mst_pool_submit(mst_pool *pool, mst_job *job, const char *where, i
     pthread_mutex_unlock(&pool->queue.lock);
     mst_pool_end_submit();
     return status;
-}
-
-bool mst_pool_is_queue_thread(mst_pool *pool) {
-    pthread_mutex_lock(&pool->queue.lock);
-    const bool is = pool->queue.started && pthread_equal(pool->queue.thread, pthread_self());
-    pthread_mutex_unlock(&pool->queue.lock);
-    return is;
 }
