@@ -20,12 +20,8 @@ add_library(muster_simulated_kernels OBJECT ${main} ${shim}/mst_shim.cc)
 set_source_files_properties(${main} PROPERTIES OBJECT_DEPENDS
   "${kernels};${others};${shim}/mst_shim.hh;${shim}/mst_shim.h;${CMAKE_CURRENT_LIST_DIR}/contract_parameters.h")
 target_compile_definitions(muster_simulated_kernels PRIVATE MST_SIMULATED)
-# With little optimisation under a sanitizer, where much takes minutes.
-set(level -O2)
-if(MUSTER_SANITIZE)
-  set(level -O1)
-endif()
-target_compile_options(muster_simulated_kernels PRIVATE -fno-exceptions -fno-rtti ${level})
+# With little optimisation: more takes longer to compile than the tests gain, and minutes under a sanitizer.
+target_compile_options(muster_simulated_kernels PRIVATE -fno-exceptions -fno-rtti -O1)
 target_include_directories(muster_simulated_kernels PRIVATE ${MUSTER_SIMULATED_INCLUDE})
 # Kernels have plain names, and a program may hold them twice: in itself, and in the simulated machine's library.
 set_target_properties(muster_simulated_kernels PROPERTIES CXX_VISIBILITY_PRESET hidden POSITION_INDEPENDENT_CODE ON)

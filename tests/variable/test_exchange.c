@@ -606,7 +606,7 @@ static void edges_are_edges_of_the_logical_shards(void **state) {
     (void)state;
     enum { SHARDS = 8, N_ROWS = 61 };
     for (int32_t n = 1; n <= SHARDS; n *= 2) {
-        char text[16];
+        char text[24];
         snprintf(text, sizeof text, "host:%d", n);
         muster_runtime *runtime = open_text(text, SHARDS);
         muster_variable *list[2];
