@@ -15,26 +15,33 @@ typedef struct compare_parameters {
 #define T uint8_t
 #define C uint8_t
 #define LOAD 0 !=
+#define IS_FLOAT 0
+#define IS_SIGNED 1
 #include "compare_loops.h"
+#undef IS_FLOAT
+#undef IS_SIGNED
 #undef SUFFIX
 #undef T
 #undef C
 #undef LOAD
 #undef R
 
+/* X(OPERATION, operation, dtype) for each operation: those of an order, and those of bits. */
 /* clang-format off */
-#define EACH_OPERATION(X, dtype) \
-    X(EQUAL, equal, dtype) X(NOT_EQUAL, not_equal, dtype) X(LESS, less, dtype) X(LESS_EQUAL, less_equal, dtype) \
-    X(GREATER, greater, dtype) X(GREATER_EQUAL, greater_equal, dtype) X(LOGICAL_AND, logical_and, dtype) X(LOGICAL_OR, logical_or, dtype) \
+#define EACH_OF_ORDER(X, dtype) \
+    X(LESS, less, dtype) X(LESS_EQUAL, less_equal, dtype) X(GREATER, greater, dtype) X(GREATER_EQUAL, greater_equal, dtype)
+#define EACH_OF_BITS(X, dtype) \
+    X(EQUAL, equal, dtype) X(NOT_EQUAL, not_equal, dtype) X(LOGICAL_AND, logical_and, dtype) X(LOGICAL_OR, logical_or, dtype) \
     X(LOGICAL_XOR, logical_xor, dtype)
 /* clang-format on */
 #define ENTRY(OPERATION, operation, dtype) [MUSTER_##OPERATION] = operation##_##dtype,
-#define ROW(NAME, name, ...) [MUSTER_##NAME] = {EACH_OPERATION(ENTRY, name)},
+#define ROW(NAME, name, ...) [MUSTER_##NAME] = {EACH_OF_ORDER(ENTRY, name) EACH_OF_BITS(ENTRY, name)},
+#define UNSIGNED_ROW(NAME, name, signed_name) [MUSTER_##NAME] = {EACH_OF_ORDER(ENTRY, name) EACH_OF_BITS(ENTRY, signed_name)},
 enum { OPERATIONS = MUSTER_LOGICAL_XOR + 1 };
-static const mst_iterator_loop loops[MST_DTYPE_COUNT][OPERATIONS] = {MST_EACH_FLOAT(ROW) MST_EACH_SIGNED(ROW) MST_EACH_UNSIGNED(ROW)
-                                                                         ROW(BOOL, boolean)};
+static const mst_iterator_loop loops[MST_DTYPE_COUNT][OPERATIONS] = {MST_EACH_FLOAT(ROW) MST_EACH_SIGNED(ROW) UNSIGNED_ROW(
+    U8, u8, i8) UNSIGNED_ROW(U32, u32, i32) UNSIGNED_ROW(U64, u64, i64) ROW(BOOL, boolean)};
 #define NAME_ENTRY(OPERATION, operation, dtype) [MUSTER_##OPERATION] = #operation,
-static const char *const names[OPERATIONS + 1] = {"", EACH_OPERATION(NAME_ENTRY, )};
+static const char *const names[OPERATIONS + 1] = {"", EACH_OF_ORDER(NAME_ENTRY, ) EACH_OF_BITS(NAME_ENTRY, )};
 
 static muster_status compare_host(const void *parameters) {
     const compare_parameters *p = parameters;
