@@ -7,37 +7,47 @@
 #include "vector_math_private.h"
 
 #include <math.h>
+#include <stdbool.h>
+
+/* The column of mst_two_over_pi for x: 0 below 2^25. */
+MST_VECTOR_INLINE int32_t mst_angle_column(float x) {
+    const int32_t exponent = (int32_t)(mst_vector_bits(x) >> 23 & 255) - 152, column = exponent < 0 ? 0 : exponent;
+    const int32_t last = MST_TWO_OVER_PI_COUNT - 1;
+    return column < last ? column : last;
+}
+
+/* Whether column 0 serves: below 2^25, and for infinities and NaN, which are NaN in every column. A
+ * loop with a constant column is one that compilers vectorise. */
+MST_VECTOR_INLINE bool mst_angle_is_near(float x) { return (mst_vector_bits(x) >> 23 & 255) - 152u > 254u - 152u; }
 
 /* Any float x as an angle: x = (quarter + r) pi / 2, with r in [-1/2, 1/2]. The last bits of
  * *quarter count. r is NaN if x is infinite or NaN. */
-MST_VECTOR_INLINE double mst_angle_parts(float x, uint64_t *quarter) {
-    const int32_t exponent = (int32_t)(mst_vector_bits(x) >> 23 & 255) - 152, column = exponent < 0 ? 0 : exponent;
-    const int32_t last = MST_TWO_OVER_PI_COUNT - 1, i = column < last ? column : last;
+MST_VECTOR_INLINE double mst_angle_parts(float x, int32_t i, uint64_t *quarter) {
     const double a = (double)x * mst_two_over_pi[0][i], b = (double)x * mst_two_over_pi[1][i], c = (double)x * mst_two_over_pi[2][i];
     const double shifted = (a + b) + 0x1.8p52;
     *quarter = mst_bits_of_f64(shifted);
     return ((a - (shifted - 0x1.8p52)) + b) + c;
 }
 
-MST_VECTOR_INLINE float mst_vector_sinf(float x) {
+MST_VECTOR_INLINE float mst_vector_sinf(float x, int32_t column) {
     uint64_t quarter;
     double cosine;
-    const double r = mst_angle_parts(x, &quarter);
+    const double r = mst_angle_parts(x, column, &quarter);
     return (float)mst_sine_of_quarters(r, quarter, &cosine);
 }
 
-MST_VECTOR_INLINE float mst_vector_cosf(float x) {
+MST_VECTOR_INLINE float mst_vector_cosf(float x, int32_t column) {
     uint64_t quarter;
     double cosine;
-    const double r = mst_angle_parts(x, &quarter);
+    const double r = mst_angle_parts(x, column, &quarter);
     (void)mst_sine_of_quarters(r, quarter, &cosine);
     return (float)cosine;
 }
 
-MST_VECTOR_INLINE float mst_vector_tanf(float x) {
+MST_VECTOR_INLINE float mst_vector_tanf(float x, int32_t column) {
     uint64_t quarter;
     double cosine;
-    const double r = mst_angle_parts(x, &quarter), sine = mst_sine_of_quarters(r, quarter, &cosine);
+    const double r = mst_angle_parts(x, column, &quarter), sine = mst_sine_of_quarters(r, quarter, &cosine);
     return (float)(sine / cosine);
 }
 

@@ -275,9 +275,85 @@ static void test_powers_of_every_layout_have_the_same_bits(void **state) {
     mst_power_without_avx512 = false;
 }
 
+/* ---- layouts and halves ---- */
+
+/* Sines, cosines and tangents of every layout have the bits of single elements: angles from 2^25 on
+ * stand at the first and the last place of a block, in its middle, and alone. */
+static muster_status compare_angles(muster_worker *w, void *argument) {
+    int64_t *compared = argument;
+    enum { N = 1100, STRIDE = 3 };
+    static const muster_unary ops[] = {MUSTER_SIN, MUSTER_COS, MUSTER_TAN};
+    static const int far_places[] = {0, 511, 512, 700, 1023, 1024, N - 1};
+    static float x[N * STRIDE], y[N * STRIDE];
+    for (int o = 0; o < 3; o++)
+        for (int far = 0; far <= 7; far++) /* 7: none */
+            for (int strides = 0; strides < 4; strides++) {
+                muster_tensor from = muster_f32(x, N), to = muster_f32(y, N);
+                if (strides & 1) from.strides[0] = STRIDE;
+                if (strides & 2) to.strides[0] = STRIDE;
+                for (int i = 0; i < N; i++) x[i * from.strides[0]] = i % 97 == 0 ? specials[i / 97] : 0.37f * (float)(i - N / 2);
+                if (far < 7) x[far_places[far] * from.strides[0]] = 0x1.6a09e6p+40f;
+                assert_ok(muster_unary_op(w, ops[o], from, to));
+                for (int i = 0; i < N; i++, ++*compared) {
+                    float one;
+                    assert_ok(muster_unary_op(w, ops[o], muster_f32(x + i * from.strides[0], 1), muster_f32(&one, 1)));
+                    if (memcmp(&one, &y[i * to.strides[0]], sizeof one) != 0 && !(isnan(one) && isnan(y[i * to.strides[0]])))
+                        fail_msg("operation %d, far angle %d, strides %d, element %d: expected %a, received %a", o, far, strides, i,
+                                 (double)one, (double)y[i * to.strides[0]]);
+                }
+            }
+    return MUSTER_OK;
+}
+
+static void test_angles_of_every_layout_have_the_same_bits(void **state) {
+    (void)state;
+    if (on_gpus()) SKIP("not on GPUs: their functions are those of the compiler for kernels");
+    int64_t compared = 0;
+    assert_ok(ops_run_on("host", compare_angles, &compared));
+    assert_int_equal(compared, 3 * 8 * 4 * 1100);
+}
+
+/* f16 and bf16 are the rounded results of f32, for every number and layout. */
+static muster_status compare_halves(muster_worker *w, void *argument) {
+    int64_t *compared = argument;
+    enum { N = 1 << 16, STRIDE = 3 };
+    static uint16_t x[N * STRIDE], y[N * STRIDE];
+    static float wide[N], results[N];
+    for (int dtype = 0; dtype < 2; dtype++)
+        for (int which = 0; which < FUNCTIONS; which++)
+            for (int strides = 0; strides < 4; strides++) {
+                const int64_t every = strides & 1 ? STRIDE : 1, result_every = strides & 2 ? STRIDE : 1;
+                muster_tensor from = dtype ? muster_bf16(x, N) : muster_f16(x, N), to = dtype ? muster_bf16(y, N) : muster_f16(y, N);
+                from.strides[0] = every, to.strides[0] = result_every;
+                for (int64_t i = 0; i < N; i++) {
+                    x[i * every] = (uint16_t)i;
+                    wide[i] = dtype ? muster_bf16_to_f32((uint16_t)i) : muster_f16_to_f32((uint16_t)i);
+                }
+                assert_ok(muster_unary_op(w, functions[which].op, muster_f32(wide, N), muster_f32(results, N)));
+                assert_ok(muster_unary_op(w, functions[which].op, from, to));
+                for (int64_t i = 0; i < N; i++, ++*compared) {
+                    const uint16_t expected = dtype ? muster_f32_to_bf16(results[i]) : muster_f32_to_f16(results[i]),
+                                   received = y[i * result_every];
+                    if (expected != received && !isnan(results[i]))
+                        fail_msg("%s of %s %#x, strides %d: expected %#x, received %#x", functions[which].name, dtype ? "bf16" : "f16",
+                                 (unsigned)i, strides, expected, received);
+                }
+            }
+    return MUSTER_OK;
+}
+
+static void test_halves_are_the_rounded_results_of_f32(void **state) {
+    (void)state;
+    if (on_gpus()) SKIP("not on GPUs: their functions are those of the compiler for kernels");
+    int64_t compared = 0;
+    assert_ok(ops_run_on("host", compare_halves, &compared));
+    assert_int_equal(compared, (int64_t)2 * FUNCTIONS * 4 << 16);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_functions_are_within_their_ulps), cmocka_unit_test(test_powers_are_within_an_ulp),
-        cmocka_unit_test(test_powers_without_avx512_are_within_an_ulp), cmocka_unit_test(test_powers_of_every_layout_have_the_same_bits)};
+        cmocka_unit_test(test_functions_are_within_their_ulps),           cmocka_unit_test(test_powers_are_within_an_ulp),
+        cmocka_unit_test(test_powers_without_avx512_are_within_an_ulp),   cmocka_unit_test(test_powers_of_every_layout_have_the_same_bits),
+        cmocka_unit_test(test_angles_of_every_layout_have_the_same_bits), cmocka_unit_test(test_halves_are_the_rounded_results_of_f32)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -5,21 +5,18 @@
  * ADJACENT numbers, by the enum in softmax.c. */
 
 static MST_ALWAYS_INLINE void MST_JOIN(adjacent_tops_, SUFFIX)(const mst_rows_parameters *p, const char *x, int64_t n, C *top) {
+    C *v = (C *)((double(*)[ADJACENT])p->work)[VALUES_AT];
     for (int64_t c = 0; c < n; c++) top[c] = -(C)INFINITY;
     for (int64_t i = 0; i < p->length; i++) {
-        const T *from = (const T *)(const void *)(x + i * p->stride[0]);
-        for (int64_t c = 0; c < n; c++) {
-            const C v = LOAD(from[c]);
-            top[c] = v > top[c] ? v : top[c];
-        }
+        const C *from = MST_JOIN(values_, SUFFIX)(x + i * p->stride[0], sizeof(T), n, v);
+        for (int64_t c = 0; c < n; c++) top[c] = from[c] > top[c] ? from[c] : top[c];
     }
     for (int64_t c = 0; c < n; c++) top[c] = top[c] - top[c] == 0 ? top[c] : 0;
 }
 
 static MST_ALWAYS_INLINE void MST_JOIN(adjacent_exp_, SUFFIX)(const char *x, int64_t n, const C *top, C *v) {
-    const T *from = (const T *)(const void *)x;
-    for (int64_t c = 0; c < n; c++) v[c] = LOAD(from[c]);
-    for (int64_t c = 0; c < n; c++) v[c] = (C)EXP(v[c] - top[c]);
+    const C *from = MST_JOIN(values_, SUFFIX)(x, sizeof(T), n, v);
+    for (int64_t c = 0; c < n; c++) v[c] = (C)EXP(from[c] - top[c]);
 }
 
 /* The sums of exp(x - top), in the scratch memory. Element i of a block is added to lane i % LANES,
@@ -43,7 +40,7 @@ static MST_ALWAYS_INLINE void MST_JOIN(adjacent_sums_, SUFFIX)(const mst_rows_pa
                 for (int64_t l = 0; l < LANES; l++)
                     for (int64_t c = 0; c < n; c++) part[c] += lanes[l][c];
             for (int64_t c = 0; c < n; c++) to[c] += (double)v[c];
-            if (y) MST_JOIN(store_, SUFFIX)(y + (begin + i) * p->stride[1], row_stride, n, v);
+            if (y) MST_JOIN(mst_store_, SUFFIX)(y + (begin + i) * p->stride[1], row_stride, n, v);
         }
         for (int64_t l = 0; l < LANES && full == block; l++)
             for (int64_t c = 0; c < n; c++) part[c] += lanes[l][c];
@@ -61,7 +58,7 @@ MST_CLONES static void MST_JOIN(adjacent_, SUFFIX)(const mst_rows_parameters *p,
     for (int64_t c = 0; c < n && p->op != MST_SOFTMAX; c++) logarithm[c] = log(sums[c]);
     if (p->op == MST_LOGSUMEXP) {
         for (int64_t c = 0; c < n; c++) v[c] = (C)((double)top[c] + logarithm[c]);
-        MST_JOIN(store_, SUFFIX)(y, row_stride, n, v);
+        MST_JOIN(mst_store_, SUFFIX)(y, row_stride, n, v);
         return;
     }
     for (int64_t c = 0; c < n; c++) factor[c] = (C)(1 / sums[c]);
@@ -70,11 +67,11 @@ MST_CLONES static void MST_JOIN(adjacent_, SUFFIX)(const mst_rows_parameters *p,
         if (p->op == MST_SOFTMAX && !keeps)
             MST_JOIN(adjacent_exp_, SUFFIX)(from, n, top, v);
         else
-            MST_JOIN(load_, SUFFIX)(from, keeps ? row_stride : (int64_t)sizeof(T), n, v);
+            MST_JOIN(mst_load_, SUFFIX)(from, keeps ? row_stride : (int64_t)sizeof(T), n, v);
         if (p->op == MST_SOFTMAX)
             for (int64_t c = 0; c < n; c++) v[c] *= factor[c];
         else
             for (int64_t c = 0; c < n; c++) v[c] = (C)((double)v[c] - (double)top[c] - logarithm[c]);
-        MST_JOIN(store_, SUFFIX)(y + i * p->stride[1], row_stride, n, v);
+        MST_JOIN(mst_store_, SUFFIX)(y + i * p->stride[1], row_stride, n, v);
     }
 }

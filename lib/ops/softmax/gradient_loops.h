@@ -8,22 +8,22 @@ MST_CLONES static void MST_JOIN(gradient_row_, SUFFIX)(const mst_rows_parameters
     double sum = 0;
     for (int64_t begin = 0; begin < p->length; begin += BLOCK) {
         const int64_t n = p->length - begin < BLOCK ? p->length - begin : BLOCK;
-        MST_JOIN(load_, SUFFIX)(y + begin * p->stride[0], p->stride[0], n, v);
-        MST_JOIN(load_, SUFFIX)(dy + begin * p->stride[1], p->stride[1], n, d);
+        MST_JOIN(mst_load_, SUFFIX)(y + begin * p->stride[0], p->stride[0], n, v);
+        MST_JOIN(mst_load_, SUFFIX)(dy + begin * p->stride[1], p->stride[1], n, d);
         if (plain)
             for (int64_t i = 0; i < n; i++) d[i] *= v[i];
         sum += MST_JOIN(sum_of_, SUFFIX)(d, n);
     }
     for (int64_t begin = 0; begin < p->length; begin += BLOCK) {
         const int64_t n = p->length - begin < BLOCK ? p->length - begin : BLOCK;
-        MST_JOIN(load_, SUFFIX)(y + begin * p->stride[0], p->stride[0], n, v);
-        MST_JOIN(load_, SUFFIX)(dy + begin * p->stride[1], p->stride[1], n, d);
+        MST_JOIN(mst_load_, SUFFIX)(y + begin * p->stride[0], p->stride[0], n, v);
+        MST_JOIN(mst_load_, SUFFIX)(dy + begin * p->stride[1], p->stride[1], n, d);
         if (plain)
             for (int64_t i = 0; i < n; i++) d[i] = v[i] * (C)((double)d[i] - sum);
         else if (sum == 0)
             for (int64_t i = 0; i < n; i++) d[i] = d[i] == 0 ? 0 : (C)((double)d[i] - (double)EXP(v[i]) * sum);
         else
             for (int64_t i = 0; i < n; i++) d[i] = (C)((double)d[i] - (double)EXP(v[i]) * sum);
-        MST_JOIN(store_, SUFFIX)(dx + begin * p->stride[2], p->stride[2], n, d);
+        MST_JOIN(mst_store_, SUFFIX)(dx + begin * p->stride[2], p->stride[2], n, d);
     }
 }

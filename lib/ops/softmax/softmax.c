@@ -2,6 +2,7 @@
  * logsumexp = top + log(sum), and log_softmax = (x - top) - log(sum). */
 #include "softmax_private.h"
 
+#include "../half_blocks_private.h"
 #include "../vector_math_private.h"
 
 #include <math.h>

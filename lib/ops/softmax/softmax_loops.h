@@ -6,24 +6,26 @@
 
 /* ---- blocks ---- */
 
-static MST_ALWAYS_INLINE void MST_JOIN(load_, SUFFIX)(const char *x, int64_t stride, int64_t n, C *v) {
+#if !IS_HALF /* half_blocks_private.h has those */
+static MST_ALWAYS_INLINE void MST_JOIN(mst_load_, SUFFIX)(const char *x, int64_t stride, int64_t n, C *v) {
     if (stride == (int64_t)sizeof(T))
         for (int64_t i = 0; i < n; i++) v[i] = LOAD(((const T *)(const void *)x)[i]);
     else
         for (int64_t i = 0; i < n; i++) v[i] = LOAD(*(const T *)(const void *)(x + i * stride));
 }
 
-static MST_ALWAYS_INLINE void MST_JOIN(store_, SUFFIX)(char *y, int64_t stride, int64_t n, const C *v) {
+static MST_ALWAYS_INLINE void MST_JOIN(mst_store_, SUFFIX)(char *y, int64_t stride, int64_t n, const C *v) {
     if (stride == (int64_t)sizeof(T))
         for (int64_t i = 0; i < n; i++) ((T *)(void *)y)[i] = STORE(v[i]);
     else
         for (int64_t i = 0; i < n; i++) *(T *)(void *)(y + i * stride) = STORE(v[i]);
 }
+#endif
 
 /* The elements as C: where they lie, if they are contiguous there, or loaded into v. */
 static MST_ALWAYS_INLINE const C *MST_JOIN(values_, SUFFIX)(const char *x, int64_t stride, int64_t n, C *v) {
     if (sizeof(T) == sizeof(C) && stride == (int64_t)sizeof(T)) return (const C *)(const void *)x;
-    MST_JOIN(load_, SUFFIX)(x, stride, n, v);
+    MST_JOIN(mst_load_, SUFFIX)(x, stride, n, v);
     return v;
 }
 
@@ -76,7 +78,7 @@ MST_CLONES static double MST_JOIN(exp_sum_, SUFFIX)(const char *x, int64_t strid
         MST_INDEPENDENT
         for (int64_t i = 0; i < n; i++) to[i] = (C)EXP(from[i] - top);
         sum += MST_JOIN(sum_of_, SUFFIX)(to, n);
-        if (y && to == v) MST_JOIN(store_, SUFFIX)(y + begin * y_stride, y_stride, n, v);
+        if (y && to == v) MST_JOIN(mst_store_, SUFFIX)(y + begin * y_stride, y_stride, n, v);
     }
     return sum;
 }
@@ -92,7 +94,7 @@ MST_CLONES static void MST_JOIN(scale_, SUFFIX)(const char *x, int64_t stride, i
         C *to = MST_JOIN(place_, SUFFIX)(y + begin * y_stride, y_stride, v);
         MST_INDEPENDENT
         for (int64_t i = 0; i < n; i++) to[i] = (done ? from[i] : (C)EXP(from[i] - top)) * scale;
-        if (to == v) MST_JOIN(store_, SUFFIX)(y + begin * y_stride, y_stride, n, v);
+        if (to == v) MST_JOIN(mst_store_, SUFFIX)(y + begin * y_stride, y_stride, n, v);
     }
 }
 
@@ -106,7 +108,7 @@ MST_CLONES static void MST_JOIN(subtract_, SUFFIX)(const char *x, int64_t stride
         C *to = MST_JOIN(place_, SUFFIX)(y + begin * y_stride, y_stride, v);
         MST_INDEPENDENT
         for (int64_t i = 0; i < n; i++) to[i] = (C)((double)from[i] - top - logarithm);
-        if (to == v) MST_JOIN(store_, SUFFIX)(y + begin * y_stride, y_stride, n, v);
+        if (to == v) MST_JOIN(mst_store_, SUFFIX)(y + begin * y_stride, y_stride, n, v);
     }
 }
 

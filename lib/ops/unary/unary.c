@@ -1,3 +1,4 @@
+#include "../half_blocks_private.h"
 #include "../op_impl.h"
 #include "../vector_angles_private.h"
 #include "../vector_exponentials_private.h"
@@ -26,10 +27,37 @@ static MST_ALWAYS_INLINE double plain_gelu_derivative(double v) {
 }
 static MST_ALWAYS_INLINE double plain_silu(double v) { return v < -800 ? -0.0 : v / (1 + exp(-v)); }
 #define V(for_float, for_double, v) _Generic((v), float : for_float, default : for_double)(v)
-#define MST_INLINE_HALVES
-#include "half_impl.h"
 #define MST_LOOPS "unary/unary_loops.h"
-#include "../each_float_loops.h"
+#define IS_FLOAT 1
+#define LOAD MST_LOAD_PLAIN
+#define STORE MST_STORE_PLAIN
+#define SUFFIX f32
+#define T float
+#define C float
+#include MST_LOOPS
+#include "angle_loops.h"
+#undef SUFFIX
+#undef T
+#undef C
+#define SUFFIX f64
+#define T double
+#define C double
+#include MST_LOOPS
+#define FUNCTION sin_f64
+#define RESULT sin(v)
+#include "elementwise_one_loops.h"
+#define FUNCTION cos_f64
+#define RESULT cos(v)
+#include "elementwise_one_loops.h"
+#define FUNCTION tan_f64
+#define RESULT tan(v)
+#include "elementwise_one_loops.h"
+#undef SUFFIX
+#undef T
+#undef C
+#undef LOAD
+#undef STORE
+#undef IS_FLOAT
 #include "../each_integer_loops.h"
 
 /* X(OPERATION, operation, dtype) for each operation, by the dtypes that it takes. */
@@ -47,6 +75,15 @@ static MST_ALWAYS_INLINE double plain_silu(double v) { return v < -800 ? -0.0 : 
     X(TRUNC, trunc, dtype) X(RSQRT, rsqrt, dtype) X(GELU, gelu, dtype) X(SILU, silu, dtype) \
     X(GELU_DERIVATIVE, gelu_derivative, dtype)
 /* clang-format on */
+
+#define AS_HALF(OPERATION, operation, dtype)                                                            \
+    static void operation##_##dtype(void *context, char *const *at, const int64_t *stride, int64_t n) { \
+        (void)context;                                                                                  \
+        mst_loop_as_##dtype(operation##_f32, at, stride, n);                                            \
+    }
+#define EACH_AS_HALF(dtype) EACH_ON_NUMBERS(AS_HALF, dtype) EACH_ON_SIGNED(AS_HALF, dtype) EACH_ON_FLOATS(AS_HALF, dtype)
+EACH_AS_HALF(f16)
+EACH_AS_HALF(bf16)
 
 /* The table of operation x dtype. An empty entry means that the pair is not supported. */
 #define ENTRY(OPERATION, operation, dtype) [MUSTER_##OPERATION] = operation##_##dtype,

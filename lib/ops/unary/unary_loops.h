@@ -34,15 +34,6 @@
 #define FUNCTION MST_JOIN(reciprocal_, SUFFIX)
 #define RESULT 1 / v
 #include "elementwise_one_loops.h"
-#define FUNCTION MST_JOIN(sin_, SUFFIX)
-#define RESULT V(mst_vector_sinf, sin, v)
-#include "elementwise_one_loops.h"
-#define FUNCTION MST_JOIN(cos_, SUFFIX)
-#define RESULT V(mst_vector_cosf, cos, v)
-#include "elementwise_one_loops.h"
-#define FUNCTION MST_JOIN(tan_, SUFFIX)
-#define RESULT V(mst_vector_tanf, tan, v)
-#include "elementwise_one_loops.h"
 #define FUNCTION MST_JOIN(asin_, SUFFIX)
 #define RESULT V(mst_vector_asinf, asin, v)
 #include "elementwise_one_loops.h"
