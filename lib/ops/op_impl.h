@@ -121,6 +121,9 @@ int32_t mst_iterator_join_as(const muster_tensor *like, int32_t operands, const 
 void mst_iterator_make_elements(mst_iterator *iterator, int32_t operands, const muster_tensor *const *tensors);
 void mst_iterator_make(mst_iterator *iterator, int32_t ndim, const int64_t *shape, int32_t operands, const muster_tensor *const *tensors);
 void mst_iterator_run(const mst_iterator *iterator, mst_iterator_loop inner, void *context);
+/* mst_iterator_make_elements and the run, with a loop for elements in any order, of which the last
+ * operand is the result. */
+void mst_iterator_run_elements(int32_t operands, const muster_tensor *const *tensors, mst_iterator_loop inner, void *context);
 
 /* Two cheap operations as one loop, with the bits of one after the other: t = first(a, b) or
  * first(a), then y = second(t, c), second(c, t) if `swapped`, or second(t). The loop's operands are

@@ -12,9 +12,7 @@ static muster_status bias_relu_host(const void *parameters) {
 #define ROW(NAME, name, T, C, LOAD, STORE) [MUSTER_##NAME] = bias_relu_##name,
     static const mst_iterator_loop loops[MST_DTYPE_COUNT] = {MST_EACH_FLOAT(ROW)};
     const bias_relu_parameters *p = parameters;
-    mst_iterator iterator;
-    mst_iterator_make_elements(&iterator, 3, (const muster_tensor *[]){&p->x, &p->bias, &p->y});
-    mst_iterator_run(&iterator, loops[p->y.dtype], NULL);
+    mst_iterator_run_elements(3, (const muster_tensor *[]){&p->x, &p->bias, &p->y}, loops[p->y.dtype], NULL);
     return MUSTER_OK;
 }
 

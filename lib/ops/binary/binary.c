@@ -109,9 +109,7 @@ muster_status mst_binary_check_dtype(int32_t op, muster_dtype dtype, const char 
 
 static muster_status binary_host(const void *parameters) {
     const binary_parameters *p = parameters;
-    mst_iterator iterator;
-    mst_iterator_make_elements(&iterator, 3, (const muster_tensor *[]){&p->a, &p->b, &p->y});
-    mst_iterator_run(&iterator, mst_binary_loops[p->y.dtype][p->op], NULL);
+    mst_iterator_run_elements(3, (const muster_tensor *[]){&p->a, &p->b, &p->y}, mst_binary_loops[p->y.dtype][p->op], NULL);
     return MUSTER_OK;
 }
 

@@ -24,9 +24,7 @@ static const mst_iterator_loop loops[MST_DTYPE_COUNT] = {MST_EACH_FLOAT(ROW) MST
 
 static muster_status clip_host(const void *parameters) {
     clip_request p = *(const clip_request *)parameters;
-    mst_iterator iterator;
-    mst_iterator_make_elements(&iterator, 2, (const muster_tensor *[]){&p.x, &p.y});
-    mst_iterator_run(&iterator, loops[p.y.dtype], &p.bounds);
+    mst_iterator_run_elements(2, (const muster_tensor *[]){&p.x, &p.y}, loops[p.y.dtype], &p.bounds);
     return MUSTER_OK;
 }
 

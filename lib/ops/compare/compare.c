@@ -45,9 +45,7 @@ static const char *const names[OPERATIONS + 1] = {"", EACH_OF_ORDER(NAME_ENTRY, 
 
 static muster_status compare_host(const void *parameters) {
     const compare_parameters *p = parameters;
-    mst_iterator iterator;
-    mst_iterator_make_elements(&iterator, 3, (const muster_tensor *[]){&p->a, &p->b, &p->y});
-    mst_iterator_run(&iterator, loops[p->a.dtype][p->op], NULL);
+    mst_iterator_run_elements(3, (const muster_tensor *[]){&p->a, &p->b, &p->y}, loops[p->a.dtype][p->op], NULL);
     return MUSTER_OK;
 }
 

@@ -36,9 +36,7 @@ static const char *const names[OPERATIONS + 1] = {"", EACH_OPERATION(NAME_ENTRY,
 
 static muster_status predicate_host(const void *parameters) {
     const predicate_parameters *p = parameters;
-    mst_iterator iterator;
-    mst_iterator_make_elements(&iterator, 2, (const muster_tensor *[]){&p->x, &p->y});
-    mst_iterator_run(&iterator, loops[p->x.dtype][p->op], NULL);
+    mst_iterator_run_elements(2, (const muster_tensor *[]){&p->x, &p->y}, loops[p->x.dtype][p->op], NULL);
     return MUSTER_OK;
 }
 

@@ -18,9 +18,7 @@ static muster_status relu_gradient_loop(const muster_dtype *dtypes, const mst_op
 
 static muster_status relu_gradient_host(const void *parameters) {
     const relu_gradient_parameters *p = parameters;
-    mst_iterator iterator;
-    mst_iterator_make_elements(&iterator, 3, (const muster_tensor *[]){&p->y, &p->dy, &p->dx});
-    mst_iterator_run(&iterator, loops[p->dx.dtype], NULL);
+    mst_iterator_run_elements(3, (const muster_tensor *[]){&p->y, &p->dy, &p->dx}, loops[p->dx.dtype], NULL);
     return MUSTER_OK;
 }
 

@@ -7,9 +7,7 @@ static muster_status scale_add_host(const void *parameters) {
     mst_scale_add_parameters p = *(const mst_scale_add_parameters *)parameters;
 #define ROW(NAME, name, T, C, LOAD, STORE) [MUSTER_##NAME] = scale_add_##name,
     static const mst_iterator_loop loops[MST_DTYPE_COUNT] = {MST_EACH_FLOAT(ROW)};
-    mst_iterator iterator;
-    mst_iterator_make_elements(&iterator, 2, (const muster_tensor *[]){&p.x, &p.y});
-    mst_iterator_run(&iterator, loops[p.y.dtype], &p);
+    mst_iterator_run_elements(2, (const muster_tensor *[]){&p.x, &p.y}, loops[p.y.dtype], &p);
     return MUSTER_OK;
 }
 

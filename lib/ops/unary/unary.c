@@ -108,9 +108,7 @@ static bool unary_takes(muster_dtype dtype, const mst_op_value *values) { return
 
 static muster_status unary_host(const void *parameters) {
     const unary_parameters *p = parameters;
-    mst_iterator iterator;
-    mst_iterator_make_elements(&iterator, 2, (const muster_tensor *[]){&p->x, &p->y});
-    mst_iterator_run(&iterator, loops[p->y.dtype][p->op], NULL);
+    mst_iterator_run_elements(2, (const muster_tensor *[]){&p->x, &p->y}, loops[p->y.dtype][p->op], NULL);
     return MUSTER_OK;
 }
 

@@ -41,9 +41,7 @@ static muster_status where_loop(const muster_dtype *dtypes, const mst_op_value *
 
 static muster_status where_host(const void *parameters) {
     const where_parameters *p = parameters;
-    mst_iterator iterator;
-    mst_iterator_make_elements(&iterator, 4, (const muster_tensor *[]){&p->condition, &p->a, &p->b, &p->y});
-    mst_iterator_run(&iterator, where_of(p->y.dtype), NULL);
+    mst_iterator_run_elements(4, (const muster_tensor *[]){&p->condition, &p->a, &p->b, &p->y}, where_of(p->y.dtype), NULL);
     return MUSTER_OK;
 }
 
