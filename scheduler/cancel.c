@@ -7,7 +7,7 @@
 
 #include <errno.h>
 
-static const char reason[] = "muster_runtime_cancel has ended the call";
+const char mst_cancel_reason[] = "muster_runtime_cancel has ended the call";
 
 void mst_pool_cancel(mst_pool *pool) {
     const int before = errno;
@@ -19,7 +19,7 @@ void mst_pool_cancel(mst_pool *pool) {
 
 bool mst_pool_must_end(const void *pool) { return mst_pool_is_cancelled(pool); }
 
-muster_status mst_cancel_refuse(const char *where) { return mst_error(MUSTER_CANCELLED, "%s: %s", where, reason); }
+muster_status mst_cancel_refuse(const char *where) { return mst_error(MUSTER_CANCELLED, "%s: %s", where, mst_cancel_reason); }
 
 /* ---- on a worker ---- */
 
@@ -32,7 +32,7 @@ bool mst_worker_must_end(const muster_worker *worker) {
 
 bool mst_worker_ends(const muster_worker *worker) {
     if (!mst_worker_must_end(worker)) return false;
-    mst_run_abort(&worker->pool->states[worker->rank].worker, MUSTER_CANCELLED, reason);
+    mst_run_abort(&worker->pool->states[worker->rank].worker, MUSTER_CANCELLED, mst_cancel_reason);
     return true;
 }
 
@@ -44,7 +44,7 @@ muster_status mst_worker_seal(muster_worker *worker, const char *where) {
 
 /* ---- on the thread of the call ---- */
 
-muster_status mst_cancel_before(void) { return mst_error_restore(MUSTER_CANCELLED, reason); }
+muster_status mst_cancel_before(void) { return mst_error_restore(MUSTER_CANCELLED, mst_cancel_reason); }
 
 static bool is_sealed(const mst_pool *pool, uint64_t epoch) {
     for (int32_t rank = 0; rank < pool->size; rank++)

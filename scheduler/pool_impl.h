@@ -69,6 +69,8 @@ void mst_pool_leave(mst_pool *pool);
  * calls, those that wait keep their places, and are told to end when they have the pool. Threads:
  * any, also in a signal handler. */
 void mst_pool_cancel(mst_pool *pool);
+/* What the message of a call that it has ended says. */
+extern const char mst_cancel_reason[];
 /* Is the call of the thread that has entered the pool told to end? The context of a round. */
 bool mst_pool_must_end(const void *pool);
 /* Has a worker sealed the last run, which has ended? */

@@ -2,12 +2,11 @@
  * order of calls is how they match, and so the call fails in all of them: in its begin round, or in
  * its end round, to which each brings what it has heard. All then have the same sentence, which
  * names the process that was told. */
+#include "pool_impl.h"
 #include "rounds_private.h"
 
 #include <stdio.h>
 #include <string.h>
-
-static const char reason[] = "muster_runtime_cancel has ended the call";
 
 void mst_ended_name(const mst_nodes *nodes) {
     char message[MST_MESSAGE_SIZE], name[MST_PROCESS_TEXT];
@@ -18,7 +17,7 @@ void mst_ended_name(const mst_nodes *nodes) {
 
 muster_status mst_ended_refuse(const mst_nodes *nodes, const mst_round *round) {
     if (round->status != MUSTER_OK || !round->must_end || !round->must_end(round->must_end_context)) return round->status;
-    (void)mst_error(MUSTER_CANCELLED, "%s: %s", round->where, reason);
+    (void)mst_error(MUSTER_CANCELLED, "%s: %s", round->where, mst_cancel_reason);
     mst_ended_name(nodes);
     return MUSTER_CANCELLED;
 }
@@ -28,7 +27,7 @@ void mst_ended_report(mst_nodes *nodes, const mst_round *round) {
     char name[MST_PROCESS_TEXT];
     mst_control_message message = {
         .type = MST_CONTROL_FAILED, .epoch = nodes->rounds->epoch, .status = MUSTER_CANCELLED, .rank = -1, .process = nodes->process};
-    snprintf(message.text, sizeof message.text, "%s: %s: %s, in %s", round->where, round->text, reason,
+    snprintf(message.text, sizeof message.text, "%s: %s: %s, in %s", round->where, round->text, mst_cancel_reason,
              mst_nodes_process_text(nodes, nodes->process, name));
     pthread_mutex_lock(&nodes->wire->lock);
     mst_control_poison(&nodes->rounds->control, &message);

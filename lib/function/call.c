@@ -158,7 +158,7 @@ static __attribute__((noinline)) muster_status call_failed(const mst_call *call,
         if (strncmp(reason, "muster_worker_", 14) != 0 || strstr(reason, "function '")) return status;
         return mst_error(status, "function '%s': %.440s", mst_function_name(call->function), reason);
     }
-    return mst_error(status, "%s: function '%s': muster_runtime_cancel has ended the call", where, mst_function_name(call->function));
+    return mst_error(status, "%s: function '%s': %s", where, mst_function_name(call->function), mst_cancel_reason);
 }
 
 static inline __attribute__((always_inline)) muster_status call_run_pool(mst_call *call, const char *where, bool single) {
