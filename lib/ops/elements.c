@@ -55,22 +55,22 @@ static void run_block(const turned *t, char *const *at, int64_t rows, int64_t co
     _Alignas(LINE) char memory[BYTES];
     const mst_iterator *iterator = t->iterator;
     const int32_t last = iterator->ndim - 1;
-    int64_t stride[MST_ITERATOR_OPERANDS], step[MST_ITERATOR_OPERANDS], used = 0;
+    int64_t stride[MST_ITERATOR_OPERANDS], advance[MST_ITERATOR_OPERANDS], used = 0;
     char *from[MST_ITERATOR_OPERANDS];
     for (int32_t i = 0; i < iterator->operands; i++) {
         from[i] = at[i];
         stride[i] = iterator->strides[i][last];
-        step[i] = iterator->strides[i][t->row];
+        advance[i] = iterator->strides[i][t->row];
         if (!t->is_turned[i]) continue;
         from[i] = memory + used;
         mst_transpose_elements(from[i], columns * t->size[i], at[i], stride[i], rows, columns, t->size[i]);
         stride[i] = t->size[i];
-        step[i] = columns * t->size[i];
+        advance[i] = columns * t->size[i];
         used += (rows * columns * t->size[i] + LINE - 1) / LINE * LINE;
     }
     for (int64_t r = 0; r < rows; r++) {
         t->inner(t->context, from, stride, columns);
-        for (int32_t i = 0; i < iterator->operands; i++) from[i] += step[i];
+        for (int32_t i = 0; i < iterator->operands; i++) from[i] += advance[i];
     }
 }
 

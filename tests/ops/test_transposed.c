@@ -43,8 +43,8 @@ static const struct {
 
 static int64_t cases;
 
-/* One element at a time, so that nothing of the library's strides is asked: to contiguous memory, or
- * from it. */
+/* One element at a time, so that nothing of the library's strides is asked: to contiguous memory,
+ * or from it. */
 static void copy_elements(const muster_tensor *tensor, char *contiguous, bool to_contiguous) {
     const int64_t size = muster_dtype_size(tensor->dtype);
     int64_t index[AXES] = {0}, e = 0;
@@ -104,7 +104,7 @@ static void one_case(muster_worker *w, int kind, const int64_t *shape, const int
     cases++;
 }
 
-/* Sides on both sides of the least one, of a cache line of each size of element, and one of blocks. */
+/* Sides on both sides of the least one, of a cache line of each size of element, and of a block. */
 static void draw_shape(int64_t *shape) {
     static const int64_t sides[] = {1, 7, 8, 9, 15, 16, 17, 33, 43, 64, 65, 129};
     enum { SHORT = 7, ALL = sizeof sides / sizeof *sides };

@@ -4,7 +4,8 @@
 static muster_status scalar_host(const void *parameters) {
     mst_scalar_request p = *(const mst_scalar_request *)parameters;
     const muster_tensor value = muster_tensor_make(p.y.dtype, &p.element, 0, NULL);
-    mst_iterator_run_elements(3, (const muster_tensor *[]){p.reversed ? &value : &p.x, p.reversed ? &p.x : &value, &p.y}, mst_binary_loops[p.y.dtype][p.op], NULL);
+    mst_iterator_run_elements(3, (const muster_tensor *[]){p.reversed ? &value : &p.x, p.reversed ? &p.x : &value, &p.y},
+                              mst_binary_loops[p.y.dtype][p.op], NULL);
     return MUSTER_OK;
 }
 

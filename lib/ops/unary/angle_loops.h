@@ -1,12 +1,12 @@
-/* sin, cos and tan of f32. A block in which no element has an angle of its own column is computed by
- * vectors. */
+/* sin, cos and tan of f32. A block in which no element has an angle of its own column is computed
+ * by vectors. */
 MST_CLONES static bool angles_are_near(const char *x, int64_t stride, int64_t n) {
-    int32_t far = 0;
+    int32_t large = 0;
     if (stride == (int64_t)sizeof(float))
-        for (int64_t i = 0; i < n; i++) far |= !mst_angle_is_near(((const float *)(const void *)x)[i]);
+        for (int64_t i = 0; i < n; i++) large |= !mst_angle_is_near(((const float *)(const void *)x)[i]);
     else
-        for (int64_t i = 0; i < n; i++) far |= !mst_angle_is_near(*(const float *)(const void *)(x + i * stride));
-    return !far;
+        for (int64_t i = 0; i < n; i++) large |= !mst_angle_is_near(*(const float *)(const void *)(x + i * stride));
+    return !large;
 }
 
 static void each_angle(mst_iterator_loop near, mst_iterator_loop any, char *const *at, const int64_t *stride, int64_t n) {
