@@ -124,5 +124,4 @@ void mst_nccl_watch_end(mst_nccl *nccl) {
         *interrupt = nccl_worker->before;
         *user = nccl_worker->before_user;
     }
-    nccl->watching = false;
 }

@@ -141,8 +141,8 @@ static void sum_drain(mst_nodes_apply *a, int64_t round, const mst_nodes_buffer 
     const mst_nodes_chunk chunk = mst_nodes_chunk_of(a, a->view.rank, round, sum_step(a));
     const int64_t most = MST_APPLY_STEP / muster_dtype_size(a->compute);
     int64_t before = 0, all = 0, at;
-    for (int32_t r = 0; r < a->view.size; r++) {
-        if (!is_here(a, r)) continue;
+    for (int32_t m = 0; m < a->batch->communicator->size; m++) {
+        const int32_t r = a->state->span->ranks[m];
         if (r < a->view.rank) before += chunk_bytes(a, r, round);
         all += chunk_bytes(a, r, round);
     }

@@ -5,7 +5,6 @@
 static void step_names_leave(mst_object *object) {
     mst_step_names *names = (mst_step_names *)object;
     for (int32_t i = 0; i < names->count; i++) mst_name_leave(object->runtime, names->held[i]);
-    names->count = 0;
     names->closed = true;
 }
 

@@ -1,5 +1,6 @@
 /* What does not travel in the wire dtype although there is one: maxima, f64, and the sums of a
- * graph, which are exact for all ranks where they are for one. */
+ * graph, which are exact for all ranks where they are for one. And where rounded sums of parameters
+ * go. */
 #include "base_check.h"
 #include "collectives_spans.h"
 
@@ -67,7 +68,49 @@ static void test_only_sums_of_floats_are_rounded(void **state) {
     assert_int_equal(cases, 2 * NAMES * KINDS * COUNTS);
 }
 
+/* ---- rounded sums in parameters ---- */
+
+/* The gradients and their sums are integers up to 244, which bf16 has, and differ from element to
+ * element. */
+static muster_status update(muster_worker *w, void *argument) {
+    const int64_t *count = argument;
+    muster_tensor gradient, parameter;
+    mst_worker_scratch_rewind(w);
+    MUSTER_TRY(muster_worker_scratch(w, MUSTER_F32, 1, count, &gradient));
+    MUSTER_TRY(muster_worker_scratch(w, MUSTER_F32, 1, count, &parameter));
+    float *from = muster_tensor_address(gradient), *to = muster_tensor_address(parameter);
+    for (int64_t i = 0; i < *count; i++) {
+        from[i] = (float)(i % 61);
+        to[i] = (float)(i % 7);
+    }
+    MUSTER_TRY(muster_worker_all_reduce_axpy(w, NULL, 1, gradient, parameter));
+    for (int64_t i = 0; i < *count; i++)
+        if (to[i] != (float)(i % 7 + spans_size(w) * (i % 61)))
+            return mst_error(MUSTER_USER, "%lld elements: rank %d has %g at %lld", (long long)*count, spans_rank(w), (double)to[i],
+                             (long long)i);
+    return MUSTER_OK;
+}
+
+static void test_each_element_of_a_parameter_takes_its_sum(void **state) {
+    (void)state;
+    int32_t cases = 0;
+    for (int32_t n = 0; n < NAMES; n++) {
+        spans_launch launch;
+        spans_open(&launch,
+                   &(spans_options){.counts = (const int32_t[]){2, 2}, .processes = 2, .algorithm = names[n], .wire_dtype = MUSTER_BF16});
+        for (int32_t i = 0; i < COUNTS; i++, cases++) {
+            int64_t count = counts[i];
+            assert_ok(spans_run(&launch, update, &count));
+        }
+        spans_close(&launch);
+    }
+    assert_int_equal(cases, NAMES * COUNTS);
+}
+
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_only_sums_of_floats_are_rounded)};
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_only_sums_of_floats_are_rounded),
+        cmocka_unit_test(test_each_element_of_a_parameter_takes_its_sum),
+    };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

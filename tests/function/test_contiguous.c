@@ -2,6 +2,7 @@
  * addresses is right for views of every kind, as input and as output, and writes nothing beside
  * them. */
 #include "base_machine.h"
+#include "call_private.h"
 #include "function_fixture.h"
 #include "runtime_impl.h"
 
@@ -182,6 +183,46 @@ static void repeated_calls_allocate_nothing(void **unused) {
     fixture_close(runtime);
 }
 
+/* in: all broadcast, x scattered, both again for host code. */
+static muster_status compare_row(muster_worker *w, const muster_tensor *in, muster_tensor *out, void *user) {
+    int32_t all[COLUMNS];
+    const size_t bytes = (size_t)muster_tensor_bytes(in[0]);
+    (void)out;
+    MUSTER_TRY(muster_worker_read(w, in[0], muster_tensor_make(MUSTER_I32, all, 2, in[0].shape)));
+    const bool right = memcmp(all, user, bytes) == 0 && memcmp(muster_tensor_address(in[2]), user, bytes) == 0;
+    return right ? MUSTER_OK : muster_fail(MUSTER_USER, "another row");
+}
+
+static void assert_copied_whole(const char *backend, const layout *l) {
+    static arrays a;
+    int32_t row[COLUMNS];
+    muster_runtime *runtime = fixture_open(backend, 2);
+    muster_function *f;
+    fill(&a);
+    for (int64_t c = 0; c < l->columns; c++) row[c] = a.in[place_of(l, 0, c)];
+    assert_ok(muster_function_create(runtime, "row", compare_row, row, &f));
+    for (int i = 0; i < 4; i++)
+        assert_ok(muster_function_input(f, (const char *const[]){"all", "x", "all_host", "x_host"}[i], MUSTER_I32, 2,
+                                        (i % 2 ? MUSTER_SCATTER : MUSTER_BROADCAST) | (i < 2 ? 0 : MUSTER_INPUT_HOST)));
+    const muster_tensor x = view_of(l, a.in), all = muster_tensor_slice(x, 0, 1), inputs[] = {all, x, all, x};
+    assert_ok(muster_function_prepare(f, inputs, 4, NULL, 0, NULL));
+    for (int i = 0; i < 4; i++) {
+        const bool on_host = i == 2 || mst_device_is_host(runtime->devices[0]);
+        const bool copied = i % 2 == 0 && on_host && l->columns > 1 && l->strides[1] != 1;
+        assert_int_equal(f->wholes[i].capacity, copied ? l->columns * (int64_t)sizeof *row : 0);
+    }
+    assert_ok(muster_function_call(f, inputs, 4, NULL, 0, NULL));
+    fixture_close(runtime);
+}
+
+/* Once for the bodies of all ranks that read them in host memory; other inputs are not. */
+static void broadcast_inputs_with_strides_are_copied_whole(void **unused) {
+    (void)unused;
+    int cases = 0;
+    for_each_backend(backend) for (int l = 0; l < LAYOUTS; l++, cases++) assert_copied_whole(backend, &layouts[l]);
+    assert_int_equal(cases, 2 * LAYOUTS);
+}
+
 /* With the flag the body gets the caller's memory and strides. */
 static muster_status strided_body(muster_worker *w, const muster_tensor *in, muster_tensor *out, void *user) {
     const muster_tensor *expected = user;
@@ -220,6 +261,7 @@ int main(void) {
         cmocka_unit_test(plain_loops_are_right_for_every_view),
         cmocka_unit_test(a_failing_body_leaves_the_callers_rows),
         cmocka_unit_test(repeated_calls_allocate_nothing),
+        cmocka_unit_test(broadcast_inputs_with_strides_are_copied_whole),
         cmocka_unit_test(the_flag_hands_on_strides),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

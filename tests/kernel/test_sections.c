@@ -230,6 +230,32 @@ static void only_text_is_read(void **state) {
     assert_ok(read("#section kernels\n#kernel k::\n// \xc3\xa4 \xe2\x82\xac \xf0\x9f\x99\x82\n"));
 }
 
+/* One code point in UTF-8, in as few bytes as hold it; returns the end. */
+static char *put_character(char *to, uint32_t point) {
+    static const uint32_t lead[] = {0x00, 0xc0, 0xe0, 0xf0};
+    const int more = point < 0x80 ? 0 : point < 0x800 ? 1 : point < 0x10000 ? 2 : 3;
+    *to++ = (char)(lead[more] | point >> 6 * more);
+    for (int i = more - 1; i >= 0; i--) *to++ = (char)(0x80 | (point >> 6 * i & 0x3f));
+    return to;
+}
+
+/* A line of each 64 code points, which differ in the last byte alone. */
+static void every_character_but_surrogates_is_text(void **state) {
+    (void)state;
+    int right = 0, wrong = 0;
+    for (uint32_t row = 0x40; row < 0x120000; row += 0x40) {
+        char text[400] = "#section kernels\n#kernel k::\n", *end = text + strlen(text);
+        for (uint32_t i = 0; i < 0x40; i++) end = put_character(end, row + i);
+        const bool is_text = row < 0x110000 && (row < 0xd800 || row >= 0xe000);
+        const muster_status status = read_bytes(text, (size_t)(end - text));
+        if (status != (is_text ? MUSTER_OK : MUSTER_INVALID_ARGUMENT)) fail_msg("U+%04X: %s", (unsigned)row, muster_last_error());
+        right += is_text;
+        wrong += !is_text;
+    }
+    assert_int_equal(right, 0x110000 / 0x40 - 0x800 / 0x40 - 1);
+    assert_int_equal(wrong, 0x10000 / 0x40 + 0x800 / 0x40);
+}
+
 static void the_types_that_a_text_says_are_counted(void **state) {
     (void)state;
     assert_ok(read("#section device\nDTYPE_INPUT_1 f();\n#section kernels\n#kernel k::\nDTYPE_OUTPUT_0 a; /* DTYPE_INPUT_7 */ // "
@@ -283,6 +309,7 @@ int main(void) {
         cmocka_unit_test(code_survives),
         cmocka_unit_test(lines_may_end_as_on_any_machine),
         cmocka_unit_test(only_text_is_read),
+        cmocka_unit_test(every_character_but_surrogates_is_text),
         cmocka_unit_test(the_types_that_a_text_says_are_counted),
         cmocka_unit_test(names_of_files_are_quoted),
         cmocka_unit_test(running_out_of_memory_leaves_nothing),

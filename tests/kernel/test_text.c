@@ -61,11 +61,30 @@ static void the_dialects_have_the_same_names(void **state) {
     }
 }
 
+/* All bytes, at the first place of a name and behind it. */
+static void names_are_letters_digits_and_underscores(void **state) {
+    (void)state;
+    static const char begin[] = "_abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ";
+    int first = 0, later = 0;
+    for (int byte = 1; byte < 256; byte++) {
+        const char alone[] = {(char)byte, '\0'}, behind[] = {'k', (char)byte, '\0'};
+        const bool begins = strchr(begin, (char)byte) != NULL;
+        assert_int_equal(mst_kernel_is_name(alone), begins);
+        assert_int_equal(mst_kernel_is_name(behind), begins || strchr("0123456789", (char)byte));
+        first += mst_kernel_is_name(alone);
+        later += mst_kernel_is_name(behind);
+    }
+    assert_false(mst_kernel_is_name(""));
+    assert_int_equal(first, 53);
+    assert_int_equal(later, 63);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(words_are_found_outside_of_comments_and_strings),
         cmocka_unit_test(dynamic_local_memory_is_seen_in_the_parameters),
         cmocka_unit_test(the_dialects_have_the_same_names),
+        cmocka_unit_test(names_are_letters_digits_and_underscores),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

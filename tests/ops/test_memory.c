@@ -242,6 +242,38 @@ static void test_operations_on_contiguous_operands_allocate_nothing(void **state
     assert_ok(ops_run_on("discrete", count_allocations, NULL));
 }
 
+/* ---- copies for the device's product ---- */
+
+/* How a matrix lies: its product takes the first two forms of A and B, and the first form of C. */
+typedef enum lie { PLAIN, TRANSPOSED, GAPS, LIES } lie;
+enum { BATCHES = 2, EDGE = 16, COPY_BYTES = BATCHES * EDGE * EDGE * 4 };
+
+static muster_tensor make_batch(muster_worker *w, lie lies) {
+    static const int64_t shape[] = {BATCHES, EDGE, EDGE};
+    muster_tensor t = make_operand(w, 3, shape, lies == GAPS ? 2 : 1);
+    if (lies == TRANSPOSED) t.strides[1] = 1, t.strides[2] = EDGE;
+    return t;
+}
+
+static muster_status count_copies(muster_worker *w, void *cases) {
+    for (lie a = PLAIN; a < LIES; a++)
+        for (lie b = PLAIN; b < LIES; b++)
+            for (lie c = PLAIN; c < LIES; c++, ++*(int *)cases) {
+                const muster_tensor t[] = {make_batch(w, a), make_batch(w, b), make_batch(w, c)};
+                const int64_t before = mst_worker_scratch_watch(w), copies = (a == GAPS) + (b == GAPS) + (c != PLAIN);
+                assert_ok(gemm_batched(w, t));
+                assert_int_equal(w->scratch_peak - before, copies * COPY_BYTES);
+            }
+    return MUSTER_OK;
+}
+
+static void test_batched_products_copy_what_the_device_does_not_take(void **state) {
+    (void)state;
+    int cases = 0;
+    assert_ok(ops_run_on("discrete", count_copies, &cases));
+    assert_int_equal(cases, LIES * LIES * LIES);
+}
+
 /* ---- no worker ---- */
 
 static void test_every_operation_refuses_a_missing_worker(void **state) {
@@ -261,6 +293,7 @@ int main(void) {
         cmocka_unit_test(test_host_memory_is_good_on_the_host_backend),
         cmocka_unit_test(test_a_failed_allocation_fails_the_operation_and_nothing_else),
         cmocka_unit_test(test_operations_on_contiguous_operands_allocate_nothing),
+        cmocka_unit_test(test_batched_products_copy_what_the_device_does_not_take),
         cmocka_unit_test(test_every_operation_refuses_a_missing_worker),
     };
     int failed = cmocka_run_group_tests(tests, NULL, NULL);

@@ -4,6 +4,7 @@
 #include "scheduler_trace_check.h"
 #include "trace_impl.h"
 
+#include <errno.h>
 #include <pthread.h>
 #include <sched.h>
 #include <signal.h>
@@ -44,6 +45,44 @@ static void write_trace(bench *b) { assert_ok(mst_trace_write(b->tracks, 2, b->p
 
 static void record(mst_recorder *recorder, const char *name, uint64_t sequence, int64_t bytes) {
     mst_record_end(recorder, mst_record_begin(recorder, MST_EVENT_COLLECTIVE, name, sequence, bytes));
+}
+
+/* In a process of its own, which has written no trace before: its first `files` temporary names
+ * are taken. Returns what it exits with: 0: the trace is written; 1: it is refused, since a file
+ * exists. */
+static int write_beside(const bench *b, int files) {
+    int result;
+    const pid_t child = fork();
+    if (child == 0) {
+        for (int i = 0; i < files; i++) {
+            char path[320];
+            snprintf(path, sizeof path, "%s.%d.%d.tmp", b->path, (int)getpid(), i);
+            FILE *file = fopen(path, "w");
+            if (!file || fclose(file) != 0) _exit(3);
+        }
+        const muster_status status = mst_trace_write(b->tracks, 2, b->path, "test");
+        _exit(status == MUSTER_OK ? 0 : strstr(muster_last_error(), strerror(EEXIST)) ? 1 : 2);
+    }
+    assert_int_equal(waitpid(child, &result, 0), child);
+    assert_true(WIFEXITED(result));
+    return WEXITSTATUS(result);
+}
+
+/* A process that was killed while it wrote leaves a file, and a later one may have its id. The
+ * first test, since the names of a process are numbered. */
+static void files_that_were_left_are_passed_over(void **state) {
+    (void)state;
+    static const int files[] = {0, 1, 99, 100};
+    int cases = 0;
+    for (; cases < 4; cases++) {
+        bench b = open_bench();
+        const bool written = files[cases] < 100;
+        assert_int_equal(write_beside(&b, files[cases]), written ? 0 : 1);
+        assert_int_equal(mst_trace_folder_entries(b.folder), files[cases] + written);
+        if (written) assert_trace(b.path, "events == []");
+        close_bench(&b);
+    }
+    assert_int_equal(cases, 4);
 }
 
 static void workers_that_did_nothing_have_empty_tracks(void **state) {
@@ -327,6 +366,7 @@ static void a_failing_allocation_writes_nothing(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(files_that_were_left_are_passed_over),
         cmocka_unit_test(workers_that_did_nothing_have_empty_tracks),
         cmocka_unit_test(an_event_keeps_all_that_was_recorded),
         cmocka_unit_test(times_are_those_of_process_0),

@@ -333,11 +333,49 @@ static void a_worker_allocates_nothing_in_the_long_run(void **state) {
     fixture_close(t.runtime);
 }
 
+/* The k-th allocation of a thread that sends or receives variables fails: it names its bytes, and
+ * nothing is left. The values lie in a block, each at a cache line. */
+static void allocations_that_fail_are_said(void **state) {
+    (void)state;
+    int32_t failures = 0;
+    for (int32_t sends = 0; sends < 2; sends++) {
+        world t;
+        muster_client *client;
+        numbers got;
+        const char *where = sends ? "muster_client_send_variables" : "muster_client_receive_variables";
+        const int64_t live = mst_memory_live();
+        open_world(&t, 2, -1);
+        assert_ok(muster_client_open(t.server, &client));
+        bool done = false;
+        for (int64_t k = 1; !done; k++) {
+            char expected[200];
+            const int64_t before = mst_memory_count();
+            mst_memory_fail_at(k);
+            const muster_status status = sends ? muster_client_send_variables(client, MUSTER_RULE_ADD, 0, t.variables, VALUES)
+                                               : muster_client_receive_variables(client, t.variables, VALUES);
+            mst_memory_fail_at(0);
+            done = mst_memory_count() - before < k;
+            assert_int_equal(status, done ? MUSTER_OK : MUSTER_OUT_OF_MEMORY);
+            const size_t bytes = k == 1 ? VALUES * sizeof(muster_tensor) : VALUES * 64;
+            snprintf(expected, sizeof expected, "%s: out of memory, %zu bytes were asked for", where, bytes);
+            if (k <= 2) assert_string_equal(muster_last_error(), expected);
+            failures += !done;
+        }
+        numbers_make(&got);
+        assert_ok(muster_client_receive_all(client, got.tensors, VALUES, NULL));
+        assert_int_equal(numbers_check(&got, 0), NUMBERS);
+        assert_ok(muster_client_close(client));
+        fixture_close(t.runtime);
+        assert_int_equal(mst_memory_live(), live);
+    }
+    assert_in_range(failures, 4, 100);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(clients_send_and_receive_every_value),      cmocka_unit_test(variables_are_sent_and_received),
-        cmocka_unit_test(handles_end_when_their_value_is_free),      cmocka_unit_test(a_value_that_fails_is_said),
-        cmocka_unit_test(what_is_wrong_in_one_value_touches_none),   cmocka_unit_test(a_body_declares_what_it_receives),
-        cmocka_unit_test(a_worker_allocates_nothing_in_the_long_run)};
+        cmocka_unit_test(clients_send_and_receive_every_value),       cmocka_unit_test(variables_are_sent_and_received),
+        cmocka_unit_test(handles_end_when_their_value_is_free),       cmocka_unit_test(a_value_that_fails_is_said),
+        cmocka_unit_test(what_is_wrong_in_one_value_touches_none),    cmocka_unit_test(a_body_declares_what_it_receives),
+        cmocka_unit_test(a_worker_allocates_nothing_in_the_long_run), cmocka_unit_test(allocations_that_fail_are_said)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

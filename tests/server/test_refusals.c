@@ -185,6 +185,9 @@ static void operations_that_are_refused_touch_nothing(void **state) {
     assert_refused(muster_client_send(t.client, 1, MUSTER_RULE_ADD, 0, good, 0, NULL), MUSTER_OUT_OF_RANGE,
                    "index: expected 0 to 0, received 1");
     assert_refused(muster_client_send(t.client, -1, MUSTER_RULE_ADD, 0, good, 0, NULL), MUSTER_OUT_OF_RANGE, "received -1");
+    for (int32_t index = -1; index <= 1; index += 2)
+        assert_refused(muster_client_send(t.client, index, MUSTER_RULE_ADD_SCALED, 2, good, 0, NULL), MUSTER_OUT_OF_RANGE,
+                       index < 0 ? "received -1" : "index: expected 0 to 0, received 1");
     assert_refused(muster_client_send(t.client, 0, MUSTER_RULE_ADD, 0, muster_f32(t.x, N - 1), 0, NULL), MUSTER_SHAPE_MISMATCH,
                    "expected 10 elements as in value 0, received 9");
     assert_refused(muster_client_send(t.client, 0, MUSTER_RULE_ADD, 0, muster_f64(wide, N), 0, NULL), MUSTER_DTYPE_MISMATCH,

@@ -116,10 +116,6 @@ bool mst_cuda_error_is_sticky(mst_cu_result result) {
     }
 }
 
-bool mst_cuda_error_is_mps(mst_cu_result result) {
-    return result >= MST_CU_MPS_CONNECTION_FAILED && result <= MST_CU_MPS_MAX_CONNECTIONS_REACHED;
-}
-
 static muster_status status_of_cuda(mst_cu_result result) {
     if (mst_cuda_error_is_sticky(result)) return MUSTER_DEVICE_LOST;
     switch (result) {

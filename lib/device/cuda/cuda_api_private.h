@@ -204,9 +204,6 @@ int mst_cuda_driver_version(void);
 
 /* True if the error makes its context unusable for the rest of the process. */
 bool mst_cuda_error_is_sticky(mst_cu_result result);
-/* True if the error says that the service MPS cannot be had: at the time when a context is made, no
- * device is lost. */
-bool mst_cuda_error_is_mps(mst_cu_result result);
 
 /* Returns MUSTER_OK for success, and sets nothing. Otherwise sets a message from the symbol's name,
  * the error's name and text, and the device ("cuda:0"; NULL if there is none yet), and returns the

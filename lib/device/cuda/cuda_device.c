@@ -154,10 +154,10 @@ static bool is_prohibited(const mst_cuda *cuda) {
            mode == MST_CU_COMPUTE_MODE_PROHIBITED;
 }
 
-/* Where the service MPS cannot be had, there is no context yet that could be lost. */
+/* Where the service MPS does not answer, there is no context yet that could be lost. */
 static muster_status retain(mst_cuda *cuda) {
     const mst_cu_result result = cuda->api->cuDevicePrimaryCtxRetain(&cuda->context, cuda->device);
-    if (mst_cuda_error_is_mps(result)) {
+    if (result == MST_CU_MPS_RPC_FAILURE) {
         char message[MST_MESSAGE_SIZE];
         (void)mst_cuda_error(cuda->api, result, "cuDevicePrimaryCtxRetain", cuda->label);
         mst_error_save(message);

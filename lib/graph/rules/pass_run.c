@@ -30,15 +30,18 @@ typedef struct mst_pass_context {
 
 /* ---- where gradients lie ---- */
 
+/* What a gradient takes, which has the dtype of its parameter. */
+static int64_t gradient_bytes(const mst_graph_program *program, const muster_tensor *given, int32_t rule) {
+    const muster_tensor *parameter = &given[program->input_count + program->pass->rules[rule].parameter];
+    return (muster_tensor_bytes(*parameter) + PASS_ALIGNMENT - 1) / PASS_ALIGNMENT * PASS_ALIGNMENT;
+}
+
 /* One block of scratch memory for the gradients of each dtype, which are one vector. */
 muster_status mst_pass_targets(muster_worker *worker, const mst_graph_program *program, const muster_tensor *given,
                                muster_tensor *updates) {
     const mst_pass *pass = program->pass;
     int64_t bytes = 0;
-    for (int32_t i = 0; i < pass->count; i++) {
-        const muster_tensor *parameter = &given[program->input_count + pass->rules[i].parameter];
-        bytes += (muster_tensor_bytes(*parameter) + PASS_ALIGNMENT - 1) / PASS_ALIGNMENT * PASS_ALIGNMENT;
-    }
+    for (int32_t i = 0; i < pass->count; i++) bytes += gradient_bytes(program, given, i);
     muster_tensor block;
     MUSTER_TRY(muster_worker_scratch(worker, MUSTER_U8, 1, (const int64_t[]){bytes ? bytes : 1}, &block));
     char *at = muster_tensor_address(block);
@@ -47,7 +50,7 @@ muster_status mst_pass_targets(muster_worker *worker, const mst_graph_program *p
         muster_tensor gradient = muster_tensor_make(mst_pass_dtype(program, &pass->rules[i]), at, parameter->ndim, parameter->shape);
         gradient.device = block.device;
         updates[program->graph->rules->entries[pass->rules[i].entry].update] = gradient;
-        at += (muster_tensor_bytes(gradient) + PASS_ALIGNMENT - 1) / PASS_ALIGNMENT * PASS_ALIGNMENT;
+        at += gradient_bytes(program, given, i);
     }
     return MUSTER_OK;
 }
@@ -59,10 +62,7 @@ muster_status mst_pass_reserve(muster_worker *worker, const mst_graph_program *p
         const mst_pass_vector *vector = &pass->vectors[v];
         const mst_apply_layout layout = mst_pass_layout(program, vector);
         int64_t bytes = 0;
-        for (int32_t i = vector->first; i < vector->first + vector->count; i++) {
-            const muster_tensor *parameter = &instance->given[program->input_count + pass->rules[i].parameter];
-            bytes += (muster_tensor_bytes(*parameter) + PASS_ALIGNMENT - 1) / PASS_ALIGNMENT * PASS_ALIGNMENT;
-        }
+        for (int32_t i = vector->first; i < vector->first + vector->count; i++) bytes += gradient_bytes(program, instance->given, i);
         MUSTER_TRY(mst_worker_reserve_apply(worker, &layout, bytes / muster_dtype_size(layout.dtype)));
     }
     return MUSTER_OK;

@@ -53,7 +53,7 @@ void wire_launch_kill(wire_launch *launch, int32_t process) {
                 wire->closed = true;
             }
         launch->dead[process] = true;
-        launch->dead_count++;
+        launch->any_dead = true;
         wire_clock_wake_all(launch);
     }
     pthread_mutex_unlock(&launch->mutex);

@@ -35,7 +35,7 @@ bool wire_chance(wire_launch *launch) { return launch->options.seed && (wire_ran
 int32_t wire_process(const wire_comm *comm, int32_t rank) { return comm->group->members ? comm->group->members[rank] : rank; }
 
 bool wire_is_dead(const wire_launch *launch, const wire_comm *comm, int32_t rank) {
-    return launch->dead_count && launch->dead[wire_process(comm, rank)];
+    return launch->any_dead && launch->dead[wire_process(comm, rank)];
 }
 
 bool wire_is_cut(const wire_launch *launch, const wire_comm *comm, int32_t from, int32_t to) {

@@ -226,7 +226,7 @@ void wire_request_look(wire_request *request) {
     if (request->kind == WIRE_SEND || (request->kind == WIRE_RECEIVE && request->from >= 0)) {
         lost |= wire_is_dead(launch, comm, request->from);
     } else {
-        for (int32_t i = 0; !lost && launch->dead_count && i < comm->size; i++) lost = wire_is_dead(launch, comm, i);
+        for (int32_t i = 0; !lost && launch->any_dead && i < comm->size; i++) lost = wire_is_dead(launch, comm, i);
     }
     if (!lost) return;
     wire_request_unlink(request);

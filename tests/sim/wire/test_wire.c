@@ -268,15 +268,21 @@ static void test_refusals(void **state) {
 static void test_collectives_that_differ(void **state) {
     (void)state;
     fixture f = fixture_open((wire_launch_options){.processes = 2});
+    char text[200];
     int32_t from[2] = {1, 2}, to[2] = {0, 0};
-    muster_wire_request r[2] = {0, 0};
+    muster_wire_request r[2] = {0, 0}, none = 0;
     for (int32_t i = 0; i < 4; i++) {
         assert_int_equal(f.table->all_reduce(f.wires[0], &from[0], &to[0], 1, MUSTER_WIRE_I32, MUSTER_WIRE_SUM, &r[0]), OK);
         if (i == 0) assert_int_equal(f.table->all_reduce(f.wires[1], &from[1], &to[1], 1, MUSTER_WIRE_I32, MUSTER_WIRE_MAX, &r[1]), OK);
         if (i == 1) assert_int_equal(f.table->all_reduce(f.wires[1], &from[1], &to[1], 0, MUSTER_WIRE_I32, MUSTER_WIRE_SUM, &r[1]), OK);
         if (i == 2) assert_int_equal(f.table->broadcast(f.wires[1], &to[1], 4, 0, &r[1]), OK);
         if (i == 3) assert_int_equal(f.table->all_reduce(f.wires[1], &from[1], &to[1], 1, MUSTER_WIRE_I32, MUSTER_WIRE_SUM, &r[1]), OK);
-        for (int32_t p = 0; p < 2; p++) assert_int_equal(look(&f, p, &r[p]), i < 3 ? -ERROR : 1);
+        for (int32_t p = 0; p < 2; p++) {
+            assert_int_equal(f.table->send(f.wires[p], &from[0], 4, 2, 5, &none), ERROR); /* another error before */
+            assert_int_equal(look(&f, p, &r[p]), i < 3 ? -ERROR : 1);
+            f.table->error(text, sizeof text);
+            assert_string_equal(text, i < 3 ? "the processes disagree in a collective" : "send: process 2 of 2");
+        }
         for (int32_t p = 0; p < 2; p++) assert_int_equal(to[p], i < 3 ? 0 : 3);
     }
     fixture_close(&f, true);

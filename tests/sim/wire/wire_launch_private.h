@@ -92,7 +92,7 @@ struct wire_launch {
     wire_request *free_requests;
     bool *dead;    /* [processes] */
     int8_t *state; /* [processes] bit 0: initialised, bit 1: finalised */
-    int32_t dead_count;
+    bool any_dead;
     int32_t (*cuts)[2]; /* pairs of processes */
     int32_t cut_count;
     int32_t aborted;
