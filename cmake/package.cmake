@@ -12,7 +12,7 @@ set(CPACK_STRIP_FILES ON)
 set(CPACK_DEBIAN_FILE_NAME DEB-DEFAULT)
 set(CPACK_DEBIAN_PACKAGE_SECTION libs)
 # Opened at run time, where they are; a shim links its MPI, which the package must not ask for: most machines have one of them, or none.
-set(CPACK_DEBIAN_PACKAGE_RECOMMENDS "libopenblas0-pthread, libdnnl2, libhwloc15")
+set(CPACK_DEBIAN_PACKAGE_RECOMMENDS "libopenblas0-pthread, libdnnl2 | libdnnl3 | libdnnl3.6, libhwloc15")
 set(CPACK_DEBIAN_PACKAGE_SUGGESTS "openmpi-bin | mpich, libopenmpi-dev | libmpich-dev, pocl-opencl-icd")
 set(CPACK_DEBIAN_PACKAGE_CONTROL_EXTRA ${PROJECT_BINARY_DIR}/debian/triggers)
 set(CPACK_DEBIAN_PACKAGE_CONTROL_STRICT_PERMISSION ON)

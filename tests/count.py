@@ -60,9 +60,10 @@ def read_quick():
 
 
 def read_skipped_cases(output):
-    """The cases that the macro SKIP of tests/support/base_skip.h tells of; a case that skips in another way has no reason."""
+    """The cases that the macro SKIP of tests/support/base_skip.h tells of; a case that skips in another way has no reason.
+    cmocka's line above its list begins with a number, from cmocka 1.1.7 on with the name of the group."""
     reasons = dict(re.findall(r"^SKIP (\w+): (.*)$", output, flags=re.M))
-    names = re.findall(r"^\[  SKIPPED \] (?!\d+ test\(s\))(\w+)", output, flags=re.M)
+    names = re.findall(r"^\[  SKIPPED \] (?!(?:\w+: )?\d+ test\(s\))(\w+)", output, flags=re.M)
     return {name: reasons.get(name, "") for name in [*names, *reasons]}
 
 

@@ -29,10 +29,18 @@ MST_VECTOR_INLINE double mst_f64_of_bits(uint64_t bits) {
     return value;
 }
 
+/* 0. The compiler does not see the number, as with mst_exp_most. */
+#ifdef __CUDACC_RTC__
+static constexpr uint64_t mst_no_bits = 0;
+#else
+extern const uint64_t mst_no_bits __attribute__((visibility("hidden")));
+#endif
+
 /* yes ? a : b, of divisors. By their bits: of a plain choice the compiler would divide by both and
- * choose between the quotients, and a division by 0 that is not chosen raises an exception. */
+ * choose between the quotients, and a division by 0 that is not chosen raises an exception. GCC 14
+ * knows a mask that is made of a condition for a choice, too. */
 MST_VECTOR_INLINE double mst_vector_choose(int yes, double a, double b) {
-    const uint64_t mask = -(uint64_t)(yes != 0);
+    const uint64_t mask = -(uint64_t)(yes != 0) ^ mst_no_bits;
     return mst_f64_of_bits((mst_bits_of_f64(a) & mask) | (mst_bits_of_f64(b) & ~mask));
 }
 

@@ -4,12 +4,14 @@
 #include "onednn/onednn_private.h"
 #include "runtime_impl.h"
 
+#include <dlfcn.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
-/* Before the library is looked for, and after it. 0: both lines begin as they should. */
+/* Before the library is looked for, and after it. expected: "" for any version. 0: both lines begin
+ * as they should. */
 static int child(const char *value, const char *expected) {
     static const char before[] = "\noneDNN: not looked for yet, no convolution has run\n";
     muster_runtime_options options;
@@ -24,21 +26,23 @@ static int child(const char *value, const char *expected) {
     if (!strstr(muster_runtime_description(runtime), before)) return 3;
     (void)mst_onednn_get();
     const char *text = muster_runtime_description(runtime), *line = strstr(text, "\noneDNN: ");
-    const bool good = line && strncmp(line + 9, expected, strlen(expected)) == 0 && !strstr(text, before);
+    const bool fits = line && (*expected ? strncmp(line + 9, expected, strlen(expected)) == 0 : line[9] >= '2' && line[9] <= '9');
+    const bool good = fits && !strstr(text, before);
     if (!good)
         fprintf(stderr, "MUSTER_ONEDNN=%s: expected \"%s\", received \"%.200s\"\n", value ? value : "", expected, line ? line + 9 : text);
     return muster_runtime_close(runtime) == MUSTER_OK && good ? 0 : 1;
 }
 
 static void the_description_says_which_onednn_there_is(void **state) {
-    static const struct {
+    void *two = dlopen("libdnnl.so.2", RTLD_NOW | RTLD_LOCAL); /* Debian 13 has version 3 alone */
+    const struct {
         const char *value, *expected;
     } cases[] = {
         {"none", "not used, MUSTER_ONEDNN is \"none\"\n"},
         {"/nowhere/libdnnl.so", "none: MUSTER_ONEDNN: expected a library, received \"/nowhere/libdnnl.so\": oneDNN"},
         {"libc.so.6", "none: MUSTER_ONEDNN: expected a library, received \"libc.so.6\": oneDNN"},
-        {NULL, ""},
-        {"libdnnl.so.2", "2."},
+        {NULL, ""}, /* the suite runs where oneDNN is, under whatever name */
+        {"libdnnl.so.2", two ? "2." : "none: MUSTER_ONEDNN: expected a library, received \"libdnnl.so.2\": oneDNN"},
     };
     enum { CASES = sizeof cases / sizeof *cases };
     int32_t compared = 0;

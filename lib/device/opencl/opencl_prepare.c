@@ -4,10 +4,11 @@
  * any number of threads instead, which it generates anyway when the program's binary is asked for.
  * That code was as fast in our measurements.
  *
- * PoCL reads the variable when it looks for a kernel's code, and remembers the value. So a first
+ * PoCL 3 reads the variable when it looks for a kernel's code, and remembers the value. So a first
  * kernel that does nothing runs while an environment with the variable briefly replaces the
  * program's own. Afterwards the program and its children have their own environment again. If the
- * user has set the variable, nothing is changed. */
+ * user has set the variable, nothing is changed. PoCL 6 asks for it again at each launch: there a
+ * first launch compiles, unless the user has set it. */
 #include "opencl_state_private.h"
 
 #include <stdlib.h>

@@ -9,7 +9,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const char *const sonames[] = {"libdnnl.so.3", "libdnnl.so.2"};
+/* Debian 13 gives version 3 a name of its own. */
+static const char *const sonames[] = {"libdnnl.so.3", "libdnnl.so.3.6", "libdnnl.so.2"};
 
 #define SYMBOLS(X)                                                         \
     X(engine_create, "dnnl_engine_create")                                 \
