@@ -13,7 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { GPUS = 4, COUNT = 100000, SMALL = 4000, CUDA_ERROR_INVALID_VALUE = 1 };
+enum { GPUS = 4, COUNT = 40000, SMALL = 4000, CUDA_ERROR_INVALID_VALUE = 1 };
 
 static int64_t usual_threshold;
 
