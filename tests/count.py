@@ -32,7 +32,14 @@ WAITS = 2  # seconds that a suite waits, and times its CPU seconds, so that it r
 
 def takes_turns(preset, name, seconds):
     """As in cmake/test.cmake."""
-    return seconds >= 3 if preset in ("asan", "tsan") else "@" in name and seconds >= 5 and name not in read_quick()
+    if name.startswith("sim/trace_"):
+        return False
+    if preset in ("asan", "tsan"):
+        return seconds >= 2
+    checks_sources = "@" not in name and name.split("/")[0] not in (
+        "adding", "bench", "collectives", "cpp", "device", "device_code", "explore", "function", "gpu", "graph", "kernel", "mpi", "net", "nn", "ops", "package",
+        "samples", "sim", "variable")
+    return seconds >= 4 and not checks_sources and name not in read_quick()
 
 
 @dataclasses.dataclass
