@@ -32,8 +32,7 @@ static bool find_turned(turned *t, const muster_tensor *const *tensors) {
     const mst_iterator *iterator = t->iterator;
     const int32_t last = iterator->ndim - 1, result = iterator->operands - 1;
     int64_t largest = 0, count = 0;
-    if (last < 1 || iterator->shape[last] < LEAST || iterator->strides[result][last] != muster_dtype_size(tensors[result]->dtype))
-        return false;
+    if (iterator->shape[last] < LEAST || iterator->strides[result][last] != muster_dtype_size(tensors[result]->dtype)) return false;
     t->row = -1;
     for (int32_t i = 0; i < result; i++) {
         t->size[i] = muster_dtype_size(tensors[i]->dtype);
@@ -108,8 +107,8 @@ static void run_turned(const turned *t) {
     }
 }
 
-static __attribute__((noinline)) void run_planes(const mst_iterator *iterator, const muster_tensor *const *tensors, mst_iterator_loop inner,
-                                                 void *context) {
+static __attribute__((noinline)) void run_axes(const mst_iterator *iterator, const muster_tensor *const *tensors, mst_iterator_loop inner,
+                                               void *context) {
     turned t = {.iterator = iterator, .inner = inner, .context = context};
     if (find_turned(&t, tensors))
         run_turned(&t);
@@ -121,7 +120,7 @@ void mst_iterator_run_elements(int32_t operands, const muster_tensor *const *ten
     mst_iterator iterator;
     mst_iterator_make_elements(&iterator, operands, tensors);
     if (iterator.ndim > 1)
-        run_planes(&iterator, tensors, inner, context);
+        run_axes(&iterator, tensors, inner, context);
     else
         mst_iterator_run(&iterator, inner, context);
 }

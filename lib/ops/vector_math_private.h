@@ -38,7 +38,7 @@ extern const uint64_t mst_no_bits __attribute__((visibility("hidden")));
 
 /* yes ? a : b, of divisors. By their bits: of a plain choice the compiler would divide by both and
  * choose between the quotients, and a division by 0 that is not chosen raises an exception. GCC 14
- * knows a mask that is made of a condition for a choice, too. */
+ * makes such a choice of a mask, too, where it sees that the mask is made of a condition. */
 MST_VECTOR_INLINE double mst_vector_choose(int yes, double a, double b) {
     const uint64_t mask = -(uint64_t)(yes != 0) ^ mst_no_bits;
     return mst_f64_of_bits((mst_bits_of_f64(a) & mask) | (mst_bits_of_f64(b) & ~mask));

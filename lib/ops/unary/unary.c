@@ -27,63 +27,72 @@ static MST_ALWAYS_INLINE double plain_gelu_derivative(double v) {
 }
 static MST_ALWAYS_INLINE double plain_silu(double v) { return v < -800 ? -0.0 : v / (1 + exp(-v)); }
 #define V(for_float, for_double, v) _Generic((v), float : for_float, default : for_double)(v)
+static MST_ALWAYS_INLINE float any_sinf(float v) { return mst_vector_sinf(v, mst_angle_column(v)); }
+static MST_ALWAYS_INLINE float any_cosf(float v) { return mst_vector_cosf(v, mst_angle_column(v)); }
+static MST_ALWAYS_INLINE float any_tanf(float v) { return mst_vector_tanf(v, mst_angle_column(v)); }
+#define MST_INLINE_HALVES
+#include "half_impl.h"
 #define MST_LOOPS "unary/unary_loops.h"
-#define IS_FLOAT 1
-#define LOAD MST_LOAD_PLAIN
-#define STORE MST_STORE_PLAIN
-#define SUFFIX f32
-#define T float
-#define C float
-#include MST_LOOPS
-#include "angle_loops.h"
-#undef SUFFIX
-#undef T
-#undef C
-#define SUFFIX f64
-#define T double
-#define C double
-#include MST_LOOPS
-#define FUNCTION sin_f64
-#define RESULT sin(v)
-#include "elementwise_one_loops.h"
-#define FUNCTION cos_f64
-#define RESULT cos(v)
-#include "elementwise_one_loops.h"
-#define FUNCTION tan_f64
-#define RESULT tan(v)
-#include "elementwise_one_loops.h"
-#undef SUFFIX
-#undef T
-#undef C
-#undef LOAD
-#undef STORE
-#undef IS_FLOAT
+#include "../each_float_loops.h"
 #include "../each_integer_loops.h"
+
+/* ---- angles ---- */
+
+MST_CLONES static bool angles_are_near(const char *x, int64_t stride, int64_t n) {
+    int32_t large = 0;
+    if (stride == (int64_t)sizeof(float))
+        for (int64_t i = 0; i < n; i++) large |= !mst_angle_is_near(((const float *)(const void *)x)[i]);
+    else
+        for (int64_t i = 0; i < n; i++) large |= !mst_angle_is_near(*(const float *)(const void *)(x + i * stride));
+    return !large;
+}
+
+static void each_angle(mst_iterator_loop near, mst_iterator_loop any, char *const *at, const int64_t *stride, int64_t n) {
+    enum { BLOCK = 512 };
+    for (int64_t i = 0; i < n; i += BLOCK) {
+        const int64_t count = n - i < BLOCK ? n - i : BLOCK;
+        char *const x = at[0] + i * stride[0], *const y = at[1] + i * stride[1];
+        (angles_are_near(x, stride[0], count) ? near : any)(NULL, (char *const[]){x, y}, stride, count);
+    }
+}
+
+#define ANGLE sin
+#include "angle_loops.h"
+#define ANGLE cos
+#include "angle_loops.h"
+#define ANGLE tan
+#include "angle_loops.h"
+#define sin_f64 any_sin_f64 /* the C library's, which takes any angle */
+#define cos_f64 any_cos_f64
+#define tan_f64 any_tan_f64
 
 /* X(OPERATION, operation, dtype) for each operation, by the dtypes that it takes. */
 #define EACH_ON_NUMBERS(X, dtype) X(ABS, abs, dtype) X(SQUARE, square, dtype) X(RELU, relu, dtype) X(SIGN, sign, dtype)
 #define EACH_ON_SIGNED(X, dtype) X(NEG, neg, dtype)
 #define EACH_ON_INTEGERS(X, dtype) X(BITWISE_NOT, bitwise_not, dtype)
 /* clang-format off */
-#define EACH_ON_FLOATS(X, dtype) \
-    X(SQRT, sqrt, dtype) X(EXP, exp, dtype) X(LOG, log, dtype) X(TANH, tanh, dtype) \
-    X(SIGMOID, sigmoid, dtype) X(RECIPROCAL, reciprocal, dtype) X(SOFTPLUS, softplus, dtype) X(SIN, sin, dtype) \
+#define EACH_AS_F32(X, dtype) \
+    X(EXP, exp, dtype) X(LOG, log, dtype) X(TANH, tanh, dtype) \
+    X(SIGMOID, sigmoid, dtype) X(SOFTPLUS, softplus, dtype) X(SIN, sin, dtype) \
     X(COS, cos, dtype) X(TAN, tan, dtype) X(ASIN, asin, dtype) X(ACOS, acos, dtype) \
     X(ATAN, atan, dtype) X(SINH, sinh, dtype) X(COSH, cosh, dtype) X(ERF, erf, dtype) \
     X(LOG1P, log1p, dtype) X(EXPM1, expm1, dtype) X(LOG2, log2, dtype) X(EXP2, exp2, dtype) \
     X(LOG10, log10, dtype) X(FLOOR, floor, dtype) X(CEIL, ceil, dtype) X(ROUND, round, dtype) \
-    X(TRUNC, trunc, dtype) X(RSQRT, rsqrt, dtype) X(GELU, gelu, dtype) X(SILU, silu, dtype) \
+    X(TRUNC, trunc, dtype) X(GELU, gelu, dtype) X(SILU, silu, dtype) \
     X(GELU_DERIVATIVE, gelu_derivative, dtype)
+#define EACH_ON_FLOATS(X, dtype) X(SQRT, sqrt, dtype) X(RECIPROCAL, reciprocal, dtype) X(RSQRT, rsqrt, dtype) EACH_AS_F32(X, dtype)
 /* clang-format on */
 
+/* What takes f16 and bf16 through the loops of f32. */
 #define AS_HALF(OPERATION, operation, dtype)                                                            \
     static void operation##_##dtype(void *context, char *const *at, const int64_t *stride, int64_t n) { \
         (void)context;                                                                                  \
         mst_loop_as_##dtype(operation##_f32, at, stride, n);                                            \
     }
-#define EACH_AS_HALF(dtype) EACH_ON_NUMBERS(AS_HALF, dtype) EACH_ON_SIGNED(AS_HALF, dtype) EACH_ON_FLOATS(AS_HALF, dtype)
-EACH_AS_HALF(f16)
-EACH_AS_HALF(bf16)
+EACH_AS_F32(AS_HALF, f16)
+EACH_AS_F32(AS_HALF, bf16)
+AS_HALF(SIGN, sign, f16)
+AS_HALF(SIGN, sign, bf16)
 
 /* The table of operation x dtype. An empty entry means that the pair is not supported. */
 #define ENTRY(OPERATION, operation, dtype) [MUSTER_##OPERATION] = operation##_##dtype,

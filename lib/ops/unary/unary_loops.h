@@ -13,6 +13,16 @@
 #define FUNCTION MST_JOIN(sqrt_, SUFFIX)
 #define RESULT F(sqrt, v)
 #include "elementwise_one_loops.h"
+#define FUNCTION MST_JOIN(relu_, SUFFIX)
+#define RESULT v < 0 ? 0 : v
+#include "elementwise_one_loops.h"
+#define FUNCTION MST_JOIN(reciprocal_, SUFFIX)
+#define RESULT 1 / v
+#include "elementwise_one_loops.h"
+#define FUNCTION MST_JOIN(rsqrt_, SUFFIX)
+#define RESULT 1 / F(sqrt, v)
+#include "elementwise_one_loops.h"
+#if !IS_HALF /* those go through the loops of f32 (unary.c) */
 #define FUNCTION MST_JOIN(exp_, SUFFIX)
 #define RESULT V(vector_expf, exp, v)
 #include "elementwise_one_loops.h"
@@ -27,12 +37,6 @@
 #include "elementwise_one_loops.h"
 #define FUNCTION MST_JOIN(softplus_, SUFFIX)
 #define RESULT V(vector_softplusf, plain_softplus, v)
-#include "elementwise_one_loops.h"
-#define FUNCTION MST_JOIN(relu_, SUFFIX)
-#define RESULT v < 0 ? 0 : v
-#include "elementwise_one_loops.h"
-#define FUNCTION MST_JOIN(reciprocal_, SUFFIX)
-#define RESULT 1 / v
 #include "elementwise_one_loops.h"
 #define FUNCTION MST_JOIN(asin_, SUFFIX)
 #define RESULT V(mst_vector_asinf, asin, v)
@@ -88,12 +92,19 @@
 #define FUNCTION MST_JOIN(trunc_, SUFFIX)
 #define RESULT F(trunc, v)
 #include "elementwise_one_loops.h"
-#define FUNCTION MST_JOIN(rsqrt_, SUFFIX)
-#define RESULT 1 / F(sqrt, v)
-#include "elementwise_one_loops.h"
 #define FUNCTION MST_JOIN(sign_, SUFFIX)
 #define RESULT v > 0 ? 1 : v < 0 ? -1 : v == 0 ? 0 : v
 #include "elementwise_one_loops.h"
+#define FUNCTION MST_JOIN(any_sin_, SUFFIX)
+#define RESULT V(any_sinf, sin, v)
+#include "elementwise_one_loops.h"
+#define FUNCTION MST_JOIN(any_cos_, SUFFIX)
+#define RESULT V(any_cosf, cos, v)
+#include "elementwise_one_loops.h"
+#define FUNCTION MST_JOIN(any_tan_, SUFFIX)
+#define RESULT V(any_tanf, tan, v)
+#include "elementwise_one_loops.h"
+#endif
 #else
 #undef C
 #define C uint64_t
