@@ -202,13 +202,7 @@ muster_status mst_fused_open(muster_runtime *runtime, const char *name, const ms
  * later. */
 void mst_fused_close(mst_fused_program *program) {
     if (!program) return;
-    if (!program->closed) {
-        mst_pool *pool = program->object.runtime->pool;
-        if (mst_pool_enter_to_end(pool, "muster_function_destroy") != MUSTER_OK) return; /* a child after fork */
-        mst_runtime_remove(&program->object);
-        program_unload(&program->object);
-        mst_pool_leave(pool);
-    }
+    if (!program->closed && !mst_runtime_end_object(&program->object, "muster_function_destroy")) return; /* a child after fork */
     program_free(program);
 }
 

@@ -72,6 +72,15 @@ void mst_runtime_remove(mst_object *object) {
     if (object->held) object_give_name(object);
 }
 
+bool mst_runtime_end_object(mst_object *object, const char *where) {
+    mst_pool *pool = object->runtime->pool;
+    if (mst_pool_enter_to_end(pool, where) != MUSTER_OK) return false;
+    mst_runtime_remove(object);
+    object->destroy(object);
+    mst_pool_leave(pool);
+    return true;
+}
+
 muster_runtime mst_runtime_closed;
 
 void mst_object_retire(mst_object *object, size_t bytes) {

@@ -140,6 +140,10 @@ muster_status mst_runtime_find_object(muster_runtime *runtime, const char *kind,
  * away; an object that is not in the list stays as it is. At close each object is removed before
  * its destroy runs, functions first, since they count the variables that they use. */
 void mst_runtime_remove(mst_object *object);
+/* Enters the pool, removes the object from the list, destroys it and leaves the pool. False where
+ * the pool cannot be entered, as in a child after fork: then nothing has been done. where: the
+ * public function, for messages. */
+bool mst_runtime_end_object(mst_object *object, const char *where);
 /* Ends the memory of an object that has been destroyed: `bytes` of it become zero, and its runtime
  * one that is closed. A program that still holds the handle then gets BAD_STATE (mst_retire). */
 void mst_object_retire(mst_object *object, size_t bytes);

@@ -29,13 +29,7 @@ muster_status mst_step_names_make(muster_runtime *runtime, const char *where, in
 
 void mst_step_names_free(mst_step_names *names) {
     if (!names) return;
-    if (!names->closed) {
-        mst_pool *pool = names->object.runtime->pool;
-        if (mst_pool_enter_to_end(pool, "muster_function_destroy") != MUSTER_OK) return; /* a child after fork */
-        mst_runtime_remove(&names->object);
-        step_names_leave(&names->object);
-        mst_pool_leave(pool);
-    }
+    if (!names->closed && !mst_runtime_end_object(&names->object, "muster_function_destroy")) return; /* a child after fork */
     mst_free(names->held);
     mst_free(names->names);
     mst_free(names);
