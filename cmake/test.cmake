@@ -1,9 +1,10 @@
 # The rules of every test: how long it may take, how it skips itself, and whether this build leaves it out.
 #
-# Suites that compute long take turns: under a sanitizer those of 2 CPU seconds and more, in other builds those of 4 that are not in the quick set, but for
-# the checks of the sources, which any change may break (abi, format, lists, modules, words). A run has a third of them. The number of commits up to this one chooses the third, so that runs on three
-# commits in a row run all of them, as one run with MUSTER_TEST_FULL=1 does; without git the day chooses it. MUSTER_TEST_TURN=0, 1 or 2 in the environment
-# chooses it instead, and MUSTER_TEST_TURN=all runs them all.
+# Suites that compute long take turns: under a sanitizer those of 2 CPU seconds and more, in other builds those of 4 that are not in the quick set and
+# are variants (their names have an @) or belong to the folders in MUSTER_TURN_NAMES. The checks of the sources, which any change may break, always run.
+# A run has a third of the suites that take turns. The number of commits up to this one chooses the third, so that runs on three commits in a row run all
+# of them, as one run with MUSTER_TEST_FULL=1 does; without git the day chooses it. MUSTER_TEST_TURN=0, 1 or 2 in the environment chooses it instead, and
+# MUSTER_TEST_TURN=all runs them all.
 #
 #   tests/times.txt      the CPU seconds that each suite takes, and the wall seconds of those that wait
 #   tests/quick.txt      the suites of the quick set, which script/test runs: they have the label quick
