@@ -1,4 +1,4 @@
-/* Whether NCCL is found, its version and its file, without a runtime. For
+/* Tells whether NCCL is found, with its version and its file, before a runtime is open. For
  * muster_library_get_info. */
 #ifndef MST_NCCL_IMPL_H
 #define MST_NCCL_IMPL_H

@@ -368,8 +368,8 @@ MUSTER_API muster_status muster_expr_apply(muster_graph *graph, const char *oper
  * OVERFLOW (a number), OUT_OF_RANGE (an index), OUT_OF_MEMORY, and those of muster_expr_apply. */
 MUSTER_API muster_expr *muster_expr_parse(muster_graph *graph, const char *text, ...);
 #define muster_expr_parse(...) MUSTER_PARSE_(__VA_ARGS__, muster_item_make_(MUSTER_ITEM_END))
-/* What stands behind the text of muster_expr_parse: a name, or what it stands for. The layout is
- * frozen. */
+/* The items that follow the text of muster_expr_parse: each is a name, or the value that the name
+ * before it stands for. The layout is frozen. */
 enum muster_item_kind_value {
     MUSTER_ITEM_END = 0,
     MUSTER_ITEM_NAME = 1,       /* name */

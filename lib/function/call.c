@@ -172,7 +172,7 @@ static inline __attribute__((always_inline)) muster_status call_run_pool(mst_cal
     return MUSTER_OK;
 }
 
-/* What few calls need before the run. */
+/* Prepares what only some plans have: device memory, placed outputs, whole copies, deadlines. */
 static __attribute__((noinline)) muster_status call_make_ready(muster_function *function, mst_call *call, const char *where) {
     const muster_runtime *runtime = function->object.runtime;
     if (function->on_devices) {
@@ -186,7 +186,7 @@ static __attribute__((noinline)) muster_status call_make_ready(muster_function *
     return MUSTER_OK;
 }
 
-/* What comes before the run, between runs. */
+/* Checks the variables of a call and prepares its run, while no run is in progress. */
 static inline __attribute__((always_inline)) muster_status call_ready(muster_function *function, mst_call *call, const char *where) {
     if (function->use_count) MUSTER_TRY(check_variables(call, where));
     return __builtin_expect(function->plan.readies, 0) ? call_make_ready(function, call, where) : MUSTER_OK;

@@ -17,8 +17,8 @@ typedef struct mst_arguments {
 
 typedef struct mst_place mst_place; /* place_private.h */
 
-/* What bodies on host devices, and those that read an input in host memory, get of a tensor that
- * lies in host memory: */
+/* The forms in which a body gets a tensor that lies in host memory. They are for bodies on host
+ * devices, and for bodies that read an input in host memory. */
 enum {
     MST_FORM_SAME,    /* a view with the caller's strides, which are those of contiguous memory or wanted */
     MST_FORM_STRIDES, /* a view, since it is contiguous, with other strides in axes of one element */

@@ -72,7 +72,7 @@ static const char *kind_text(int32_t kind) {
 
 static bool kind_is_list(int32_t kind) { return kind == MUSTER_ATTRIBUTE_LIST || kind == MUSTER_ATTRIBUTE_SIZES; }
 
-/* Can a value of kind `given` stand for an attribute of kind `expected`? */
+/* True if an attribute of the kind `expected` takes a value of the kind `given`. */
 static bool kind_stands_for(int32_t given, int32_t expected) {
     if (given == MUSTER_ATTRIBUTE_INTEGER) return expected == MUSTER_ATTRIBUTE_NUMBER || kind_is_list(expected) || given == expected;
     if (given == MUSTER_ATTRIBUTE_TRUTH) return expected == MUSTER_ATTRIBUTE_INTEGER;

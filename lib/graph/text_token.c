@@ -97,8 +97,8 @@ int32_t mst_text_dotted(const mst_text *t) {
     return length;
 }
 
-/* Of the names with points that begin with the token the longest that stands for something becomes
- * the token: conv.weight.T is the transpose of conv.weight. */
+/* Extends the token to the longest name with points that is known: conv.weight.T is the transpose
+ * of conv.weight. */
 static void extend_name(mst_text *t) {
     const char *begin = t->text + t->token.place.offset;
     int32_t length = t->token.length, found = length;
@@ -131,7 +131,7 @@ static muster_status read_name(mst_text *t) {
     return MUSTER_OK;
 }
 
-/* What the nearest f64 lacks of the integer that these digits are; 0 if 64 bits do not hold it. */
+/* The integer of these digits minus the nearest f64; 0 if 64 bits do not hold the integer. */
 static int64_t rest_of(const char *digits, int32_t length, double number) {
     __extension__ unsigned __int128 integer = 0;
     if (number < 0x1p53 || number > 0x1p64) return 0;

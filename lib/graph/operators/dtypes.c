@@ -104,7 +104,7 @@ muster_expr *mst_expand_mean(mst_draft *draft) {
 
 enum { QUOTIENT_DTYPE };
 
-/* Are all operands that have a dtype integers or truth values? */
+/* True if all operands that have a dtype are integers or truth values. */
 static bool all_integers(const mst_draft *draft) {
     bool found = false;
     for (int32_t i = 0; i < draft->count; i++) {

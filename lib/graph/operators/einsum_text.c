@@ -14,7 +14,7 @@ bool mst_einsum_refuse(sum_of_products *s, const char *expected) {
     return false;
 }
 
-/* How many lists of letters has the text? */
+/* The number of operands in the text, each of which is a list of letters. */
 static int32_t count_terms(const sum_of_products *s) {
     const mst_graph_value *text = &s->draft->values[0];
     int32_t terms = 1;

@@ -109,7 +109,7 @@ static bool labels_fit(mst_draft *draft) {
     return false;
 }
 
-/* Can a label of the dtype be this one? */
+/* True if the dtype of the labels can hold the label `ignore`. */
 static bool label_may_be(const mst_draft *draft, int64_t ignore) {
     const muster_dtype dtype = Y->type.dtype;
     return dtype == MUSTER_U8 ? ignore >= 0 && ignore <= UINT8_MAX : dtype == MUSTER_I64 || (ignore >= INT32_MIN && ignore <= INT32_MAX);

@@ -7,7 +7,8 @@ static muster_expr *plain(mst_graph *graph, mst_graph_value value) { return mst_
 
 /* ---- functions ---- */
 
-/* The same for an integer that f64 does not hold, with all digits. false: as of any number. */
+/* The function of an integer that f64 does not hold, with all its digits. False: f64 serves for
+ * this function. */
 static bool function_of_large(int32_t id, const mst_graph_value *x, mst_graph_value *made) {
     *made = *x;
     switch (id) {
@@ -123,7 +124,7 @@ static bool has_integers(const muster_expr *node) {
     return has_integers(node->inputs[1]) && has_integers(node->inputs[2]);
 }
 
-/* Are the operands of the operation, from *first on, of one dtype? */
+/* True if the operands of the operation, from *first on, have one dtype. */
 static bool operands_unify(const mst_operator *op, int32_t *first) {
     *first = op->id == MST_OPERATOR_where;
     if (op->elementwise == &mst_operation_binary || op->elementwise == &mst_operation_compare) return true;

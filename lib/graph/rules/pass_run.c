@@ -30,7 +30,7 @@ typedef struct mst_pass_context {
 
 /* ---- where gradients lie ---- */
 
-/* What a gradient takes, which has the dtype of its parameter. */
+/* The bytes of memory for a gradient, which has the dtype of its parameter. */
 static int64_t gradient_bytes(const mst_graph_program *program, const muster_tensor *given, int32_t rule) {
     const muster_tensor *parameter = &given[program->input_count + program->pass->rules[rule].parameter];
     return (muster_tensor_bytes(*parameter) + PASS_ALIGNMENT - 1) / PASS_ALIGNMENT * PASS_ALIGNMENT;

@@ -18,13 +18,14 @@ template <typename T, typename A> struct recurrence_rows {
         const int64_t end = (chunk + 1) * p.chunk;
         return end < p.length ? end : p.length;
     }
-    /* Of chunk c of row r: m is at index c * p.rows + r of the work, v behind all of them. */
+    /* The product m of chunk c of row r is at index c * p.rows + r of the work. The sums v follow
+     * the products of all chunks. */
     inline A *products() const { return MST_ADDRESS(A, p.work); }
     inline A *sums() const { return products() + p.rows * p.chunks; }
 };
 
-/* Is the product of a chunk as good as its factors one by one? Those of floats may have left the
- * range between, or one was 0, which makes of infinity beside it no number. */
+/* True if the product of a chunk is as good as its factors one by one. A product of floats may have
+ * left the range on the way, and a factor 0 beside infinity makes NaN. */
 static inline bool recurrence_usable(double m, double v) { return (m > 1e-290 || m < -1e-290) && m < 1e290 && m > -1e290 && v - v == 0; }
 static inline bool recurrence_usable(uint64_t, uint64_t) { return true; }
 
