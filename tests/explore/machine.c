@@ -2,6 +2,7 @@
  * What an operation does is in memory.c. */
 #include "machine_private.h"
 
+#include <link.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <ucontext.h>
@@ -25,12 +26,40 @@ static struct {
 static const void *may_sleep[MOST_SLEEPING];
 static int32_t counter_count, quiet_count, may_sleep_count;
 
+/* The thread-local variables of this program: one block, which is exchanged with the modelled
+ * thread that runs. */
+static struct {
+    char *at;
+    size_t bytes;
+} locals;
+
+/* The first module is the program. */
+static int find_locals(struct dl_phdr_info *info, size_t size, void *unused) {
+    (void)size, (void)unused;
+    for (int i = 0; i < info->dlpi_phnum; i++) {
+        if (info->dlpi_phdr[i].p_type != PT_TLS) continue;
+        if (info->dlpi_phdr[i].p_memsz > OWN_BYTES) machine_broken("too many thread-local variables");
+        if (info->dlpi_phdr[i].p_filesz > 0) machine_broken("a thread-local variable begins with another value than zero");
+        locals.at = info->dlpi_tls_data;
+        locals.bytes = info->dlpi_phdr[i].p_memsz;
+    }
+    return 1;
+}
+
+static void exchange_locals(thread *t) {
+    char outside[OWN_BYTES];
+    memcpy(outside, locals.at, locals.bytes);
+    memcpy(locals.at, t->own, locals.bytes);
+    memcpy(t->own, outside, locals.bytes);
+}
+
 void machine_reset(const explore_scenario *scenario) {
     memset(&machine_world, 0, sizeof(machine_world));
     memset(machine_stacks, 0, sizeof(machine_stacks));
     machine_world.spurious = scenario->spurious;
     machine_world.preemptions = scenario->preemptions > 0 ? scenario->preemptions : -1;
     machine_current = -1;
+    (void)dl_iterate_phdr(find_locals, NULL);
     may_sleep_count = quiet_count = counter_count = 0;
     machine_reset_memory();
     machine_reset_state();
@@ -85,6 +114,7 @@ static void resume(int32_t number) {
     static ucontext_t start;
     thread *t = &machine_world.threads[number];
     bool first = !t->low;
+    exchange_locals(t);
     if (!first) { /* what earlier calls left below must not tell states apart */
         size_t room = (size_t)(t->low - machine_stacks[number]);
         memset(t->low - (room < 1024 ? room : 1024), 0, room < 1024 ? room : 1024);
@@ -102,6 +132,7 @@ static void resume(int32_t number) {
         setcontext(&start);
     }
     machine_current = outer;
+    exchange_locals(&machine_world.threads[number]);
 }
 
 int32_t explore_thread(const char *name, void *(*entry)(void *), void *argument) {

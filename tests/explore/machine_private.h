@@ -7,7 +7,7 @@
 #include <setjmp.h>
 #include <string.h>
 
-enum { STACK_BYTES = 1 << 15, ARENA_BYTES = 1 << 17, MOST_BUFFERED = 6, MOST_LOCATIONS = 64, MOST_CELLS = 24 };
+enum { STACK_BYTES = 1 << 15, ARENA_BYTES = 1 << 17, MOST_BUFFERED = 6, MOST_LOCATIONS = 64, MOST_CELLS = 24, OWN_BYTES = 64 };
 
 /* One bit for the last write and one for the last read of every thread, for each cell of plain
  * memory. */
@@ -39,6 +39,7 @@ typedef struct thread {
     uint64_t digest;                      /* for the hash of the state; 0: not up to date */
     events unknown;                       /* events that do not happen before this thread's next */
     char *low;                            /* of the live part of the stack */
+    _Alignas(8) char own[OWN_BYTES];      /* its thread-local variables, while it does not run */
     jmp_buf registers;
 } thread;
 

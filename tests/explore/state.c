@@ -116,6 +116,7 @@ static uint64_t digest_of(int32_t number) {
         t->next.value,      t->next.expected,           t->result,    (uintptr_t)t->low};
     uint64_t hash = hash_bytes((uint64_t)number + 1, (const char *)head, sizeof(head));
     hash = hash_bytes(hash, (const char *)&t->registers, sizeof(t->registers));
+    hash = hash_bytes(hash, t->own, sizeof(t->own));
     return hash_bytes(hash, t->low, (size_t)(machine_stacks[number] + STACK_BYTES - t->low));
 }
 
