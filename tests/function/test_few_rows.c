@@ -80,9 +80,18 @@ static void check_values(const setting *s, const float *y) {
                  (long long)s->slices, s->devices, s->runs_without_rows, (double)expected, (double)y[0]);
 }
 
+static muster_runtime *runtimes[DEVICE_COUNTS];
+
+static void open_runtimes(const char *backend) {
+    for (int d = 0; d < DEVICE_COUNTS; d++) runtimes[d] = fixture_open(backend, device_counts[d]);
+}
+
+static void close_runtimes(void) {
+    for (int d = 0; d < DEVICE_COUNTS; d++) fixture_close(runtimes[d]);
+}
+
 /* The status and the message of a call; the values are checked. */
-static muster_status call_once(const char *backend, const setting *s, char message[600]) {
-    muster_runtime *runtime = fixture_open(backend, s->devices);
+static muster_status call_once(muster_runtime *runtime, const setting *s, char message[600]) {
     muster_function *f;
     muster_call_options options;
     float x[ROWS_MOST], y[ROWS_MOST] = {0};
@@ -101,17 +110,17 @@ static muster_status call_once(const char *backend, const setting *s, char messa
         if (status == MUSTER_OK) check_values(s, y);
     }
     snprintf(message, 600, "%s", status ? muster_last_error() : "");
-    fixture_close(runtime);
+    assert_ok(muster_function_destroy(f));
     return status;
 }
 
 /* Calls on each number of devices; all have the outcome of one device. Returns it. */
-static muster_status compare_devices(const char *backend, setting s) {
+static muster_status compare_devices(setting s) {
     char first[600] = "", message[600];
     muster_status expected = MUSTER_OK;
     for (int d = 0; d < DEVICE_COUNTS; d++) {
         s.devices = device_counts[d];
-        const muster_status status = call_once(backend, &s, d == 0 ? first : message);
+        const muster_status status = call_once(runtimes[d], &s, d == 0 ? first : message);
         if (d == 0) expected = status;
         if (d > 0 && (status != expected || strcmp(first, message) != 0))
             fail_msg("mode %d, %lld rows, %lld slices, %d: %s \"%s\" on 1 device, %s \"%s\" on %d", (int)s.mode, (long long)s.rows,
@@ -130,14 +139,19 @@ static bool is_refused(const setting *s) {
 static void every_mode_has_one_outcome(void **state) {
     (void)state;
     int cases = 0, refused = 0;
-    for_each_backend(backend) for (int m = 0; m < MODES; m++) for (int r = 0; r < ROW_COUNTS;
-                                                                   r++) for (int runs = 0; runs < 2;
-                                                                             runs++) for (int64_t slices = 1; slices <= 3; slices += 2) {
-        const setting s = {.mode = modes[m], .rows = row_counts[r], .slices = slices, .runs_without_rows = runs};
-        const muster_status status = compare_devices(backend, s);
-        assert_int_equal(status, is_refused(&s) ? MUSTER_UNSUPPORTED : MUSTER_OK);
-        refused += status != MUSTER_OK;
-        cases++;
+    for_each_backend(backend) {
+        open_runtimes(backend);
+        for (int m = 0; m < MODES; m++)
+            for (int r = 0; r < ROW_COUNTS; r++)
+                for (int runs = 0; runs < 2; runs++)
+                    for (int64_t slices = 1; slices <= 3; slices += 2) {
+                        const setting s = {.mode = modes[m], .rows = row_counts[r], .slices = slices, .runs_without_rows = runs};
+                        const muster_status status = compare_devices(s);
+                        assert_int_equal(status, is_refused(&s) ? MUSTER_UNSUPPORTED : MUSTER_OK);
+                        refused += status != MUSTER_OK;
+                        cases++;
+                    }
+        close_runtimes();
     }
     assert_int_equal(cases, 2 * MODES * ROW_COUNTS * 2 * 2);
     assert_int_equal(refused, 2 * (3 * 2 + 1) * 2);
@@ -147,10 +161,15 @@ static void every_mode_has_one_outcome(void **state) {
 static void collectives_meet_on_every_device(void **state) {
     (void)state;
     int cases = 0;
-    for_each_backend(backend) for (int m = 0; m < MODES; m++) for (int r = 0; r < ROW_COUNTS; r++) {
-        const setting s = {.mode = modes[m], .rows = row_counts[r], .slices = 1, .runs_without_rows = true, .has_collective = true};
-        assert_int_equal(compare_devices(backend, s), is_refused(&s) ? MUSTER_UNSUPPORTED : MUSTER_OK);
-        cases++;
+    for_each_backend(backend) {
+        open_runtimes(backend);
+        for (int m = 0; m < MODES; m++)
+            for (int r = 0; r < ROW_COUNTS; r++) {
+                const setting s = {.mode = modes[m], .rows = row_counts[r], .slices = 1, .runs_without_rows = true, .has_collective = true};
+                assert_int_equal(compare_devices(s), is_refused(&s) ? MUSTER_UNSUPPORTED : MUSTER_OK);
+                cases++;
+            }
+        close_runtimes();
     }
     assert_int_equal(cases, 2 * MODES * ROW_COUNTS);
 }
@@ -160,13 +179,18 @@ static void a_missing_device_is_named(void **state) {
     (void)state;
     char message[600];
     int cases = 0;
-    for_each_backend(backend) for (int m = 0; m < MODES; m++) for (int d = 1; d < DEVICE_COUNTS;
-                                                                   d++) for (int64_t rows = 1; rows < device_counts[d]; rows++) {
-        const setting s = {.mode = modes[m], .rows = rows, .slices = 1, .devices = device_counts[d], .has_collective = true};
-        assert_int_equal(call_once(backend, &s, message), MUSTER_INVALID_ARGUMENT);
-        assert_non_null(strstr(message, "which has no rows, and function 'few' does not run without rows: a body in which "
-                                        "workers wait for each other needs muster_function_set_runs_without_rows"));
-        cases++;
+    for_each_backend(backend) {
+        open_runtimes(backend);
+        for (int m = 0; m < MODES; m++)
+            for (int d = 1; d < DEVICE_COUNTS; d++)
+                for (int64_t rows = 1; rows < device_counts[d]; rows++) {
+                    const setting s = {.mode = modes[m], .rows = rows, .slices = 1, .devices = device_counts[d], .has_collective = true};
+                    assert_int_equal(call_once(runtimes[d], &s, message), MUSTER_INVALID_ARGUMENT);
+                    assert_non_null(strstr(message, "which has no rows, and function 'few' does not run without rows: a body in which "
+                                                    "workers wait for each other needs muster_function_set_runs_without_rows"));
+                    cases++;
+                }
+        close_runtimes();
     }
     assert_int_equal(cases, 2 * MODES * (1 + 2 + 7));
 }
