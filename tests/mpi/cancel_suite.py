@@ -3,7 +3,6 @@ an MPI, FOLDER holds the shims, PROGRAM is cancel_program. The last of 2 and 3 p
 exchange, and with 64 calls behind the one that runs; and steps of a training end at instants drawn by seed, after which the parameters are those before or after the step."""
 import os
 import re
-import shutil
 import socket
 import subprocess
 import sys
@@ -16,10 +15,7 @@ QUEUED = 64
 full = os.environ.get("MUSTER_TEST_FULL")
 seed = os.environ.get("MUSTER_SEED") or "1"
 trials = "10000" if full else "200"
-mpirun = shutil.which(f"mpirun.{name}") or shutil.which("mpirun")
-options = ["--mca", "pml", "ob1", "--mca", "btl", "self,vader", "--oversubscribe", "--bind-to", "none"] if name == "openmpi" else []
-environment = {key: value for key, value in os.environ.items() if not key.startswith(("MUSTER_", "OMPI_", "PMI", "SLURM_", "MPI"))}
-environment.update(OMPI_ALLOW_RUN_AS_ROOT="1", OMPI_ALLOW_RUN_AS_ROOT_CONFIRM="1", MUSTER_CACHE_DIR="off", MUSTER_MPI_SHIM=folder, MUSTER_NODES="mpi")
+environment = launching.environment(MUSTER_CACHE_DIR="off", MUSTER_MPI_SHIM=folder, MUSTER_NODES="mpi")
 launches = faults = 0
 
 
@@ -36,7 +32,7 @@ def launch(way, processes, each, *more):
     global launches, faults
     launches += 1
     try:
-        done = launching.run([mpirun, *options, "-n", str(processes), program, way, f"host:{each}", *more], env=environment, stdin=subprocess.DEVNULL,
+        done = launching.run([*launching.launcher(name, processes), program, way, f"host:{each}", *more], env=environment, stdin=subprocess.DEVNULL,
                              stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=SECONDS * (20 if full else 1))
         code, output = done.returncode, done.stdout.decode(errors="replace")
     except launching.Hangs as hung:

@@ -5,7 +5,6 @@ out its GPUs (lib/runtime/nodes.c): PROGRAM says what each has."""
 import os
 import pathlib
 import re
-import shutil
 import subprocess
 import sys
 import tempfile
@@ -17,10 +16,8 @@ build, program = sys.argv[1:3]
 full = os.environ.get("MUSTER_TEST_FULL")
 SUITES = "arrays gradients places".split()
 REPORT = re.compile(r"process (\d+) of (\d+): (\d+) joint, (\d+) alone, (\d+) tasks, (\d+) rows of (\d+), (\d+) bytes sent, (\d+) devices\n")
-mpirun = shutil.which("mpirun.openmpi") or shutil.which("mpirun")
-LAUNCH = [mpirun, "--mca", "pml", "ob1", "--mca", "btl", "self,vader", "--oversubscribe", "--bind-to", "none"]
-environment = {key: value for key, value in os.environ.items() if not key.startswith(("MUSTER_", "OMPI_", "PMI", "SLURM_", "MPI", "CUDA_"))}
-environment.update(OMPI_ALLOW_RUN_AS_ROOT="1", OMPI_ALLOW_RUN_AS_ROOT_CONFIRM="1", MUSTER_MPI_SHIM=f"{build}/libmuster-mpi-openmpi.so",
+environment = {key: value for key, value in launching.environment().items() if not key.startswith("CUDA_")}
+environment.update(MUSTER_MPI_SHIM=f"{build}/libmuster-mpi-openmpi.so",
                    MUSTER_CUDA_LIBRARIES=f"{build}/tests/sim", MUSTER_SIM_DEVICES="8", MUSTER_SIM_DELAY="20", MUSTER_SIM_DELAY_ONE_OF="8",
                    MUSTER_DEVICE_MEMORY="4194304", MUSTER_SIM_MEMORY="536870912", MUSTER_CACHE_DIR=f"{build}/tests/code_cache")
 faults = cases = 0
@@ -34,13 +31,12 @@ def fail(what):
 
 def launch(processes, *command, **variables):
     """(exit code, the lines of each process). Variables of one process have its number behind them, as in MUSTER_HOSTNAME_0."""
-    own = "".join(f'[ "$OMPI_COMM_WORLD_RANK" = {name[-1]} ] && export {name[:-2]}={value}; ' for name, value in variables.items() if name[-2] == "_")
+    each = [["env", *own] if own else [] for own in ([f"{name[:-2]}={value}" for name, value in variables.items() if name[-2:] == f"_{process}"] for process in range(processes))]
     shared = {name: value for name, value in variables.items() if name[-2] != "_"}
     with tempfile.TemporaryDirectory() as folder:
-        done = launching.run([*LAUNCH, "--output-filename", folder, "-n", str(processes), "sh", "-c", own + 'exec "$@"', "sh", *command],
+        done = launching.run([*launching.launcher("openmpi", processes, outputs=folder, each=each), *command],
                               env={**environment, **shared}, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=900)
-        files = sorted(pathlib.Path(folder).rglob("stdout"))
-        return done.returncode, [path.read_text() for path in files], done.stdout
+        return done.returncode, launching.outputs_of(folder, "stdout", processes), done.stdout + "".join(launching.outputs_of(folder, "stderr", processes))
 
 
 # ---- ChainerMN's cases ----

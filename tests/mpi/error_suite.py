@@ -26,10 +26,7 @@ WAYS = {
     "exit_outside": (4, r"muster: process {last} \(host " + HOST + r"\) exits with code 4 and an open runtime, and other processes do not exit: the launch is aborted"),
     "fail": (1, r"process \d: function 'step': the batch is empty \(rank {rank}\)"),
 }
-mpirun = shutil.which(f"mpirun.{name}") or shutil.which("mpirun")
-options = ["--mca", "pml", "ob1", "--mca", "btl", "self,vader", "--oversubscribe", "--bind-to", "none"] if name == "openmpi" else []
-environment = {key: value for key, value in os.environ.items() if not key.startswith(("MUSTER_", "OMPI_", "PMI", "SLURM_", "MPI"))}
-environment.update(OMPI_ALLOW_RUN_AS_ROOT="1", OMPI_ALLOW_RUN_AS_ROOT_CONFIRM="1", MUSTER_CACHE_DIR="off", MUSTER_MPI_SHIM=folder, MUSTER_NODES="mpi")
+environment = launching.environment(MUSTER_CACHE_DIR="off", MUSTER_MPI_SHIM=folder, MUSTER_NODES="mpi")
 
 
 def launch(way, processes, each):
@@ -37,7 +34,7 @@ def launch(way, processes, each):
     status, sentence = WAYS[way]
     begin = time.monotonic()
     try:
-        done = launching.run([mpirun, *options, "-n", str(processes), program, way, f"host:{each}"], env=environment, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+        done = launching.run([*launching.launcher(name, processes), program, way, f"host:{each}"], env=environment, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
                               stderr=subprocess.STDOUT, timeout=2 * SECONDS)
         code, output = done.returncode, done.stdout.decode(errors="replace")
     except launching.Hangs as hung:
@@ -59,7 +56,7 @@ faults = sum(not result.result() for result in results)
 
 def binding(bound):
     """The lines about it, of two processes that are, each on a host of its own, bound to one CPU or not."""
-    command = [mpirun, *options, *"-n 1 env MUSTER_HOSTNAME=a".split(), *bound, program, "well", ":", *"-n 1 env MUSTER_HOSTNAME=b".split(), *bound, program, "well"]
+    command = [*launching.launcher(name, 2, each=[["env", f"MUSTER_HOSTNAME={host}", *bound] for host in "ab"]), program, "well"]
     done = launching.run(command, env=environment, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=2 * SECONDS)
     lines = [line for line in done.stdout.decode(errors="replace").splitlines() if "CPU" in line]
     print(f"{' '.join(command)}: exit {done.returncode}, {lines}")
@@ -68,7 +65,7 @@ def binding(bound):
 
 def refused(what, sentence, *others, processes=3):
     """1 unless all processes, of which the last one has `others` in its environment, refuse with the same sentence."""
-    command = [mpirun, *options, "-n", str(processes - 1), program, "well", ":", "-n", "1", "env", *others, program, "well"]
+    command = [*launching.launcher(name, processes, each=[[]] * (processes - 1) + [["env", *others]]), program, "well"]
     done = launching.run(command, env=environment, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=2 * SECONDS)
     output = done.stdout.decode(errors="replace")
     said = re.findall(rf"process -1: (muster_runtime_open: {sentence})\n", output)

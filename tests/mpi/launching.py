@@ -3,6 +3,8 @@
 subprocess.run would end the launcher alone: the processes of an MPI would go on computing, and the suite would end in a traceback."""
 import os
 import pathlib
+import shlex
+import shutil
 import signal
 import subprocess
 import time
@@ -97,3 +99,42 @@ def run(command, *, timeout, check=False, capture_output=False, **arguments):
     if check:
         done.check_returncode()
     return done
+
+
+# ---- the launchers ----
+# ob1: Debian's ucx asks for InfiniBand, and says so in each process.
+OPTIONS = {"openmpi": ["--mca", "pml", "ob1", "--mca", "btl", "self,vader", "--oversubscribe", "--bind-to", "none"], "mpich": []}
+RANK = "${OMPI_COMM_WORLD_RANK:-$PMI_RANK}"
+
+
+def environment(**variables):
+    """This process's environment without what names an MPI or sets Muster, with these variables; both MPIs may be started by root."""
+    kept = {key: value for key, value in os.environ.items() if not key.startswith(("MUSTER_", "OMPI_", "PMI", "SLURM_", "MPI"))}
+    return {**kept, "OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1", **variables}
+
+
+def mpirun(mpi):
+    """The launcher of Open MPI ("openmpi") or MPICH ("mpich")."""
+    return shutil.which(f"mpirun.{mpi}") or shutil.which("mpirun")
+
+
+def launcher(mpi, processes, *, outputs=None, each=()):
+    """The words in front of a program that start it as so many processes. outputs: a folder in which process 0 writes 0.stdout and 0.stderr, and so
+    on. each: for each process the words in front of its program, such as ["env", "NAME=VALUE"].
+
+    A shell in each process does both: several programs behind one mpirun end that of Open MPI 5.0.7 by a segmentation fault, and its own
+    files for the output have other names in each version."""
+    script = ""
+    if any(each):
+        cases = "".join(f"{rank}) set -- {shlex.join(map(str, words))} \"$@\" ;; " for rank, words in enumerate(each) if words)
+        script += f"case {RANK} in {cases}esac; "
+    if outputs:
+        script += f"exec >{shlex.quote(str(outputs))}/{RANK}.stdout 2>{shlex.quote(str(outputs))}/{RANK}.stderr; "
+    shell = ["sh", "-c", script + 'exec "$@"', "sh"] if script else []
+    return [mpirun(mpi), *OPTIONS[mpi], "-n", str(processes), *shell]
+
+
+def outputs_of(folder, what, processes):
+    """What each process has written to "stdout" or "stderr" in the folder of a launch; of one that has not begun, nothing."""
+    files = [pathlib.Path(folder, f"{process}.{what}") for process in range(processes)]
+    return [path.read_text(errors="replace") if path.exists() else "" for path in files]

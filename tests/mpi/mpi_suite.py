@@ -17,25 +17,16 @@ shim = f"{folder}/libmuster-mpi-{name}.so"
 cases = 0
 
 
-def launcher(of, processes):
-    mpirun = shutil.which(f"mpirun.{of}") or shutil.which("mpirun")
-    if of == "openmpi":
-        # ob1: Debian's ucx asks for InfiniBand, and says so in each process.
-        return [mpirun, "--mca", "pml", "ob1", "--mca", "btl", "self,vader", "--oversubscribe", "--bind-to", "none", "-n", str(processes)]
-    return [mpirun, "-n", str(processes)]
-
-
 def run(processes, *arguments, of=name, patience=500, started=program, **variables):
     """(exit code, output). processes 0: without a launcher. What hangs is ended after `patience` seconds, and fails."""
     global cases
     cases += 1
-    environment = {key: value for key, value in os.environ.items() if not key.startswith(("MUSTER_", "OMPI_", "PMI", "SLURM_", "MPI"))}
-    environment.update(OMPI_ALLOW_RUN_AS_ROOT="1", OMPI_ALLOW_RUN_AS_ROOT_CONFIRM="1", MUSTER_CACHE_DIR="off", MUSTER_MPI_SHIM=folder, MUSTER_NODES="mpi")
+    environment = launching.environment(MUSTER_CACHE_DIR="off", MUSTER_MPI_SHIM=folder, MUSTER_NODES="mpi")
     environment.update({key: value for key, value in variables.items() if value is not None})
     for key, value in variables.items():
         if value is None:
             environment.pop(key, None)
-    command = (launcher(of, processes) if processes else []) + [started, *map(str, arguments)]
+    command = (launching.launcher(of, processes) if processes else []) + [started, *map(str, arguments)]
     start = time.monotonic()
     done = launching.run(command, timeout=patience, env=environment, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
     output = done.stdout.decode(errors="replace")

@@ -10,7 +10,6 @@ import os
 import pathlib
 import random
 import re
-import shutil
 import signal
 import subprocess
 import sys
@@ -39,10 +38,7 @@ NETWORKS = {
     "transformer": "--steps 2 --layers 1 --width 64 --time 32 --heads 2 --bytes 20",
 }
 LONG_NETWORKS = {"alexnet": "--steps 1 --batch 2"}  # with --full: 61 million parameters
-mpirun = shutil.which("mpirun.openmpi") or shutil.which("mpirun")
-LAUNCH = [mpirun, "--mca", "pml", "ob1", "--mca", "btl", "self,vader", "--oversubscribe", "--bind-to", "none", "-n"]
-environment = {key: value for key, value in os.environ.items() if not key.startswith(("MUSTER_", "OMPI_", "PMI", "SLURM_", "MPI"))}
-environment.update(OMPI_ALLOW_RUN_AS_ROOT="1", OMPI_ALLOW_RUN_AS_ROOT_CONFIRM="1", MUSTER_MPI_SHIM=f"{shims}/libmuster-mpi-openmpi.so")
+environment = launching.environment(MUSTER_MPI_SHIM=f"{shims}/libmuster-mpi-openmpi.so")
 faults = 0
 DRAWN = SAME if full else random.Random(int(os.environ.get("MUSTER_SEED") or 1)).sample(SAME, 5)
 DRAWN_NETWORKS = NETWORKS if full else ["lenet"]
@@ -79,12 +75,11 @@ def alone(sample, devices):
 def together(processes, devices, *command):
     """(exit code, outputs of the processes, what they say on stderr, what each has counted)."""
     with tempfile.TemporaryDirectory() as folder, tempfile.TemporaryDirectory() as written:
-        script = f'export MUSTER_SAMPLE_WATCH={written}/$OMPI_COMM_WORLD_RANK LD_PRELOAD={watch}; exec "$@"'
-        done = launching.run([*LAUNCH, str(processes), "--output-filename", folder, "sh", "-c", script, "sh", *command], stdin=subprocess.DEVNULL,
+        each = [["env", f"MUSTER_SAMPLE_WATCH={written}/{process}", f"LD_PRELOAD={watch}"] for process in range(processes)]
+        done = launching.run([*launching.launcher("openmpi", processes, outputs=folder, each=each), *command], stdin=subprocess.DEVNULL,
                               capture_output=True, text=True, errors="replace", timeout=SECONDS,
                               env={**environment, "MUSTER_DEVICES": devices, "MUSTER_NODES": "mpi"})
-        # "replace": the language models generate any bytes
-        read = [[path.read_text(errors="replace") for path in sorted(pathlib.Path(folder).rglob(what))] for what in ("stdout", "stderr")]
+        read = [launching.outputs_of(folder, what, processes) for what in ("stdout", "stderr")]
         return done.returncode, *read, [counts(pathlib.Path(written, str(process))) for process in range(processes)]
 
 
@@ -182,7 +177,7 @@ def interrupt_one():
     with tempfile.TemporaryDirectory() as folder:
         script = f'echo $$ >"{folder}/$OMPI_COMM_WORLD_RANK.new" && mv "{folder}/$OMPI_COMM_WORLD_RANK.new" "{folder}/$OMPI_COMM_WORLD_RANK" && exec "$@"'
         train = [f"{samples}/train", "--by-hand", "--devices", "host:1", "--epochs", "100000", "--batch", "500", "--dump-params", f"{folder}/parameters"]
-        launch = subprocess.Popen([*LAUNCH, "2", "env", "--default-signal=INT", "sh", "-c", script, "sh", *train], stdin=subprocess.DEVNULL, text=True,
+        launch = subprocess.Popen([*launching.launcher("openmpi", 2), "env", "--default-signal=INT", "sh", "-c", script, "sh", *train], stdin=subprocess.DEVNULL, text=True,
                                   stdout=subprocess.PIPE, stderr=subprocess.STDOUT, env={**environment, "MUSTER_NODES": "mpi"})
         files = [pathlib.Path(folder) / str(rank) for rank in range(2)]
         end = time.monotonic() + SECONDS

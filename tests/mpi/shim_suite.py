@@ -4,7 +4,6 @@ MPI are the names of those that have a shim in BUILD. Without any the suite skip
 import os
 import pathlib
 import re
-import shutil
 import subprocess
 import sys
 import tempfile
@@ -23,8 +22,7 @@ def expect(condition, what):
 
 def output(*command, **variables):
     """Of a command that succeeds, without what a launcher around this suite has set."""
-    environment = {key: value for key, value in os.environ.items() if not key.startswith(("MUSTER_", "OMPI_", "PMI", "SLURM_", "MPI"))}
-    environment.update(OMPI_ALLOW_RUN_AS_ROOT="1", OMPI_ALLOW_RUN_AS_ROOT_CONFIRM="1", MUSTER_CACHE_DIR="off", **variables)
+    environment = launching.environment(MUSTER_CACHE_DIR="off", **variables)
     done = launching.run(list(map(str, command)), env=environment, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
                           text=True, timeout=500, check=False)
     expect(done.returncode == 0, f"{command} {variables}: exit {done.returncode}: {done.stdout}")
@@ -129,8 +127,7 @@ for name in mpis:
     if name not in LIBRARY:
         continue
     expect(LIBRARY[name] in output("readelf", "-d", path), f"{path} is linked with its MPI")
-    mpirun = shutil.which(f"mpirun.{name}") or "mpirun"
-    launch = [mpirun, *(["--mca", "pml", "ob1", "--mca", "btl", "self,vader", "--oversubscribe", "--bind-to", "none"] if name == "openmpi" else []), "-n", "2"]
+    launch = launching.launcher(name, 2)
     variable = "OMPI_COMM_WORLD_SIZE" if name == "openmpi" else "PMI_SIZE"
     line = (f"log 2: one of 2 processes ({variable}), each with a runtime of its own: MUSTER_NODES=mpi makes them one runtime, "
             "MUSTER_NODES=none drops this line")

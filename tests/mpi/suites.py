@@ -5,7 +5,6 @@ import fnmatch
 import os
 import pathlib
 import re
-import shutil
 import subprocess
 import sys
 import tempfile
@@ -68,14 +67,6 @@ def check_share(kinds):
     print(f"{len(local)} of {len(suites)} suites are local or do not run yet, {len(kinds['launch'])} more make launches of their own", flush=True)
 
 
-def launcher(processes, outputs):
-    mpirun = shutil.which(f"mpirun.{mpi}") or shutil.which("mpirun")
-    if mpi == "openmpi":  # ob1: Debian's ucx asks for InfiniBand, and says so in each process
-        return [mpirun, "--mca", "pml", "ob1", "--mca", "btl", "self,vader", "--oversubscribe", "--bind-to", "none", "--output-filename", outputs,
-                "-n", str(processes)]
-    return [mpirun, "-outfile-pattern", f"{outputs}/%r.stdout", "-errfile-pattern", f"{outputs}/%r.stderr", "-n", str(processes)]
-
-
 def environment(reports, skipped):
     kept = {key: value for key, value in os.environ.items() if not key.startswith(("OMPI_", "PMI", "SLURM_", "MPI"))}
     kept.update(OMPI_ALLOW_RUN_AS_ROOT="1", OMPI_ALLOW_RUN_AS_ROOT_CONFIRM="1", MUSTER_MPI_SHIM=f"{build}/libmuster-mpi-{mpi}.so",
@@ -86,13 +77,8 @@ def environment(reports, skipped):
 
 def outcomes(outputs, processes):
     """[process] -> the outcomes of its tests in order, and all that it says."""
-    found = []
-    for process in range(processes):
-        files = sorted(pathlib.Path(outputs).rglob("*"))
-        mine = [path for path in files if path.is_file() and (path.parent.name == f"rank.{process}" or path.name.startswith(f"{process}.std"))]
-        text = "\n".join(path.read_text(errors="replace") for path in mine)
-        found.append((sorted(re.findall(r"\[ +(OK|SKIPPED|FAILED) +\] (\w+)", text)), text))
-    return found
+    texts = map("\n".join, zip(*(launching.outputs_of(outputs, what, processes) for what in ("stderr", "stdout"))))
+    return [(sorted(re.findall(r"\[ +(OK|SKIPPED|FAILED) +\] (\w+)", text)), text) for text in texts]
 
 
 def check_reports(suite, processes, folder):
@@ -120,7 +106,7 @@ def run(suite, processes, skipped):
         program = f"{build}/tests/{suite.replace('/', '_', 1)}"
         started = time.monotonic()
         try:
-            done = launching.run([*launcher(processes, outputs), program], env=environment(reports, skipped), stdin=subprocess.DEVNULL,
+            done = launching.run([*launching.launcher(mpi, processes, outputs=outputs), program], env=environment(reports, skipped), stdin=subprocess.DEVNULL,
                                   stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=3000 if full else 400)
             code, words = done.returncode, done.stdout.decode(errors="replace")
         except launching.Hangs as hung:

@@ -1,8 +1,6 @@
 """Processes on hosts of their own, of which one computes behind each collective: travel_suite.py MPI SOURCES FOLDER PROGRAM. FOLDER holds the shims, PROGRAM is
 travel_program. The hosts are joined by links with a delay, and by slow ones. No process waits for the one that computes."""
-import os
 import pathlib
-import shutil
 import subprocess
 import sys
 import tempfile
@@ -12,10 +10,9 @@ import launching
 mpi, sources, folder, program = sys.argv[1:5]
 PROCESSES, ROUNDS = 3, 2 * 3 * 5 * 3
 LINKS = (["--delay", "1"], ["--rate", "100"])
-environment = {key: value for key, value in os.environ.items() if not key.startswith(("MUSTER_", "OMPI_", "PMI", "SLURM_", "MPI"))}
-environment.update(MUSTER_CACHE_DIR="off", MUSTER_NODES="mpi", MUSTER_MPI_SHIM=f"{folder}/libmuster-mpi-{mpi}.so")
+environment = launching.environment(MUSTER_CACHE_DIR="off", MUSTER_NODES="mpi", MUSTER_MPI_SHIM=f"{folder}/libmuster-mpi-{mpi}.so")
 names = ["MUSTER_CACHE_DIR", "MUSTER_NODES", "MUSTER_MPI_SHIM"]
-mpirun = shutil.which(f"mpirun.{mpi}") or shutil.which("mpirun")
+mpirun = launching.mpirun(mpi)
 exports = [word for name in names for word in ("-x", name)] if mpi == "openmpi" else ["-genvlist", ",".join(names)]
 failures = 0
 for link in LINKS:

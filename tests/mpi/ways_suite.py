@@ -1,8 +1,8 @@
 """Collectives by an MPI's own, as a file says: ways_suite.py NAME FOLDER PROGRAM ERRORS. NAME is an MPI, FOLDER holds the shims, PROGRAM is
 ways_program, ERRORS is error_program. 2 processes, with --full also 3 and 4."""
 import os
+import pathlib
 import re
-import shutil
 import subprocess
 import sys
 import tempfile
@@ -11,8 +11,6 @@ import launching
 
 name, folder, program, errors = sys.argv[1:5]
 full = os.environ.get("MUSTER_TEST_FULL")
-mpirun = shutil.which(f"mpirun.{name}") or shutil.which("mpirun")
-options = ["--mca", "pml", "ob1", "--mca", "btl", "self,vader", "--oversubscribe", "--bind-to", "none"] if name == "openmpi" else []
 TEXT = {"openmpi": "Open MPI", "mpich": "MPICH"}
 ALL = "".join(f'MST_NODES_WAY(mpi, "{TEXT[name]}", one_host, {collective}, 0, 0, 1, 1000)\n' for collective in "all_reduce reduce_scatter broadcast all_gather".split())
 NONE = ALL.replace("(mpi, ", "(own, ")
@@ -26,20 +24,17 @@ def expect(condition, what):
         sys.exit(f"FAILED: {what}")
 
 
-def run(table, *parts):
-    """(exit code, output) of a launch; parts: (processes, command, table of these processes, if another one)."""
+def run(processes, command, *tables):
+    """(exit code, output) of a launch. The processes have one table, or each has its own."""
     global launches
     launches += 1
-    environment = {key: value for key, value in os.environ.items() if not key.startswith(("MUSTER_", "OMPI_", "PMI", "SLURM_", "MPI"))}
-    environment.update(OMPI_ALLOW_RUN_AS_ROOT="1", OMPI_ALLOW_RUN_AS_ROOT_CONFIRM="1", MUSTER_CACHE_DIR="off", MUSTER_MPI_SHIM=folder, MUSTER_NODES="mpi")
-    with tempfile.TemporaryDirectory() as tables:
-        command = [mpirun, *options]
-        for number, (processes, words, other) in enumerate(parts):
-            path = f"{tables}/{number}"
-            with open(path, "w") as file:
-                file.write(table if other is None else other)
-            command += [":"] if number else []
-            command += ["-n", str(processes), "env", f"MUSTER_NODES_TABLE={path}", *words]
+    environment = launching.environment(MUSTER_CACHE_DIR="off", MUSTER_MPI_SHIM=folder, MUSTER_NODES="mpi")
+    with tempfile.TemporaryDirectory() as written:
+        paths = [pathlib.Path(written, str(number)) for number in range(len(tables))]
+        for path, table in zip(paths, tables):
+            path.write_text(table)
+        each = [["env", f"MUSTER_NODES_TABLE={paths[process % len(paths)]}"] for process in range(processes)]
+        command = [*launching.launcher(name, processes, each=each), *command]
         done = launching.run(command, env=environment, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=600)
     output = done.stdout.decode(errors="replace")
     print(f"== {' '.join(command)}: exit {done.returncode}\n{output}", flush=True)
@@ -48,7 +43,7 @@ def run(table, *parts):
 
 def counts(table, processes, ranks):
     """The collectives of the MPI in each process, the same in all; and what the description says."""
-    code, output = run(table, (processes, (program, str(ranks)), None))
+    code, output = run(processes, (program, str(ranks)), table)
     found = re.findall(rf"process \d of {processes}: {CASES} cases of {ranks}, (\d+) collectives of the MPI at open and (\d+) then; (.*)", output)
     expect(code == 0 and len(found) == processes and len(set((at_open, then) for at_open, then, _ in found)) == 1, "the same count in all processes")
     return int(found[0][0]), int(found[0][1]), found[0][2]
@@ -66,11 +61,11 @@ for processes, ranks in layouts:
 expect(counts(OTHER, 2, 1)[:2] == (0, 0), "rows of another MPI and of several hosts")
 
 # ---- processes with different files ----
-code, output = run(ALL, (1, (errors, "well"), None), (1, (errors, "well"), NONE))
+code, output = run(2, (errors, "well"), ALL, NONE)
 expect(code != 0, "refused")
 sentence = r"muster_runtime_open: MUSTER_NODES_TABLE: expected the same in all processes, received 'a file with hash [0-9a-f]{16}' in process 0 \(host \S+\) and 'a file with hash [0-9a-f]{16}' in process 1 \(host \S+\)"
 expect(1 <= len(re.findall(sentence, output)) <= 2, "the sentence")
-code, output = run(ALL, (2, (errors, "well"), None))
+code, output = run(2, (errors, "well"), ALL)
 expect(code == 0, "equal files are accepted")
 print(f"{launches} launches")
 expect(launches == 4 + (2 * len(layouts) - 1 if full else 0), "the number of launches")

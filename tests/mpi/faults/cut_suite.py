@@ -4,7 +4,6 @@ the call after it is right, and nothing is left."""
 import os
 import pathlib
 import random
-import shutil
 import subprocess
 import sys
 import tempfile
@@ -16,9 +15,8 @@ sources, folder, program = sys.argv[1:4]
 PROCESSES, CUTS = 3, 40
 numbers = random.Random(os.environ.get("MUSTER_SEED") or "1")
 cells = [f"cut:{numbers.choice(['begin', 'arrival', 'data', 'end'])}:{numbers.randrange(PROCESSES)}:{numbers.randrange(1 << 24)}" for _ in range(CUTS)]
-environment = {key: value for key, value in os.environ.items() if not key.startswith(("MUSTER_", "OMPI_", "PMI", "SLURM_", "MPI"))}
-environment.update(MUSTER_CACHE_DIR="off", MUSTER_MPI_SHIM=f"{folder}/libmuster-mpi-openmpi.so")
-mpirun = shutil.which("mpirun.openmpi") or shutil.which("mpirun")
+environment = launching.environment(MUSTER_CACHE_DIR="off", MUSTER_MPI_SHIM=f"{folder}/libmuster-mpi-openmpi.so")
+mpirun = launching.mpirun("openmpi")
 failures, late = 0, 0
 
 

@@ -8,7 +8,6 @@ import os
 import pathlib
 import random
 import re
-import shutil
 import socket
 import subprocess
 import sys
@@ -45,13 +44,6 @@ def fail(what, text):
     print(f"FAILED: {what}\n{text}", flush=True)
 
 
-def launcher(processes):
-    mpirun = shutil.which(f"mpirun.{name}") or shutil.which("mpirun")
-    if name == "openmpi":
-        return [mpirun, "--mca", "pml", "ob1", "--mca", "btl", "self,vader", "--oversubscribe", "--bind-to", "none", "-n", str(processes)]
-    return [mpirun, "-n", str(processes)]
-
-
 def left_of(word):
     """The processes whose command line has the word, but for zombies, which have none; the launcher's children end with it, or soon after."""
     found = []
@@ -66,25 +58,23 @@ def left_of(word):
 
 
 def shared_memory():
-    """Segments of an MPI that no process has mapped."""
+    """Segments of this MPI that no process has mapped; suites of other MPIs may run beside this one."""
     mapped = ""
     for path in pathlib.Path("/proc").glob("[0-9]*/maps"):
         try:
             mapped += path.read_text()
         except OSError:
             continue
-    return {path for path in pathlib.Path("/dev/shm").iterdir() if re.match(r"vader|mpich|osc|ompi|sm_", path.name) and str(path) not in mapped}
+    return {path for path in pathlib.Path("/dev/shm").iterdir() if re.match({"openmpi": r"vader|osc|ompi|sm_", "mpich": "mpich"}[name], path.name) and str(path) not in mapped}
 
 
 class Launch:
     def __init__(self, processes, mode, arguments, limit, waited=None):
-        environment = {key: value for key, value in os.environ.items() if not key.startswith(("MUSTER_", "OMPI_", "PMI", "SLURM_", "MPI"))}
-        environment.update(OMPI_ALLOW_RUN_AS_ROOT="1", OMPI_ALLOW_RUN_AS_ROOT_CONFIRM="1", MUSTER_CACHE_DIR="off", MUSTER_MPI_SHIM=folder,
-                           FAULT_FAIL_AFTER_MS=str(int(launching.patience(2000))), **GRACES)
+        environment = launching.environment(MUSTER_CACHE_DIR="off", MUSTER_MPI_SHIM=folder, FAULT_FAIL_AFTER_MS=str(int(launching.patience(2000))), **GRACES)
         self.processes, self.what, self.hung = processes, f"{mode} {' '.join(arguments)[:60]} x {processes}", False
         with tempfile.TemporaryDirectory(prefix="muster-fault-") as out:
             begin = time.monotonic()
-            child = subprocess.Popen([*launcher(processes), program, mode, out, *arguments], env=environment, stdin=subprocess.DEVNULL,
+            child = subprocess.Popen([*launching.launcher(name, processes), program, mode, out, *arguments], env=environment, stdin=subprocess.DEVNULL,
                                      stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
             try:
                 limit = launching.patience(limit)

