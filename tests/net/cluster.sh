@@ -43,9 +43,9 @@ says "3 hosts on this machine (--rate 500 --delay 1): $work/program"
 # A program of Muster is one runtime on all hosts.
 MUSTER_DEVICES=host:1 run 0 3 -- "$first"
 says "mean(x @ y) on 3 devices: 5000 (expected 5000)"
-# Two hosts if nothing is said; the exit code is the program's.
+# Two hosts if nothing is said; the exit code is the program's. Open MPI may end the other process before that has begun.
 run 5 -- bash -c 'exit 5'
-says "process 1 of 2: on host2"
+says "2 hosts on this machine: bash"
 # Libraries in another folder of /tmp are seen where LD_LIBRARY_PATH names it; those in /dev/shm are not.
 mkdir "$work/libraries"
 cat >"$work/program" <<'PROGRAM'
