@@ -37,6 +37,7 @@ int main(void) {
     if (!open_any("MUSTER_ONEDNN", (const char *const[]){"libdnnl.so.3", "libdnnl.so.3.6", "libdnnl.so.2", NULL}))
         puts("onednn none of libdnnl.so.3, libdnnl.so.3.6 and libdnnl.so.2 opens (Debian: libdnnl2, libdnnl3 or libdnnl3.6)");
     if (!open_any(NULL, (const char *const[]){"libhwloc.so.15", NULL})) puts("hwloc libhwloc.so.15 does not open (Debian: libhwloc15)");
+    if (!open_any(NULL, (const char *const[]){"libnvrtc.so.13", "libnvrtc.so.12", NULL})) puts("nvrtc there is none (script/fetch-nvrtc)");
     if (!has_opencl_device())
         puts("opencl libOpenCL.so.1 offers no CPU (Debian: ocl-icd-libopencl1 pocl-opencl-icd, which needs a cache that it can write: "
              "POCL_CACHE_DIR or ~/.cache)");
