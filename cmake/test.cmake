@@ -2,8 +2,8 @@
 #
 # Suites that compute long take turns: under a sanitizer those of 2 CPU seconds and more, in other builds those of 4 that are not in the quick set and
 # are variants (their names have an @) or belong to the folders in MUSTER_TURN_NAMES. The checks of the sources, which any change may break, always run.
-# A run has a third of the suites that take turns. The number of commits up to this one chooses the third, so that runs on three commits in a row run all
-# of them, as one run with MUSTER_TEST_FULL=1 does; without git the day chooses it. MUSTER_TEST_TURN=0, 1 or 2 in the environment chooses it instead, and
+# A run has a fifth of the suites that take turns. The number of commits up to this one chooses the fifth, so that runs on five commits in a row run all
+# of them, as one run with MUSTER_TEST_FULL=1 does; without git the day chooses it. MUSTER_TEST_TURN=0 to 4 in the environment chooses it instead, and
 # MUSTER_TEST_TURN=all runs them all.
 #
 #   tests/times.txt      the CPU seconds that each suite takes, and the wall seconds of those that wait
@@ -46,7 +46,7 @@ if(NOT MUSTER_TEST_FULL)
   muster_list_patterns(left_out "${kinds}" MUSTER_LEFT_OUT)
 endif()
 
-set(MUSTER_TURNS 3)
+set(MUSTER_TURNS 5)
 set(MUSTER_TURN_SECONDS 4)
 set(MUSTER_TURN_NAMES "@|^(adding|bench|collectives|cpp|device|device_code|explore|function|gpu|graph|kernel|mpi|net|nn|ops|package|samples|sim|variable)/")
 if(MUSTER_SANITIZE)
@@ -67,11 +67,11 @@ if(NOT MUSTER_TEST_FULL)
     math(EXPR MUSTER_TURN "${commits} % ${MUSTER_TURNS}")
   elseif(MUSTER_TURN STREQUAL "all")
     set(MUSTER_TURN "")
-  elseif(NOT MUSTER_TURN MATCHES "^[012]$")
-    message(FATAL_ERROR "the environment's MUSTER_TEST_TURN: expected 0, 1, 2 or all, received \"${MUSTER_TURN}\"")
+  elseif(NOT MUSTER_TURN MATCHES "^[0-4]$")
+    message(FATAL_ERROR "the environment's MUSTER_TEST_TURN: expected 0 to 4 or all, received \"${MUSTER_TURN}\"")
   endif()
   if(MUSTER_BUILD_TESTS AND NOT MUSTER_TURN STREQUAL "")
-    message(STATUS "Suites that take long: third ${MUSTER_TURN} of 0 to 2 runs (MUSTER_TEST_TURN)")
+    message(STATUS "Suites that take long: fifth ${MUSTER_TURN} of 0 to 4 runs (MUSTER_TEST_TURN)")
   endif()
 endif()
 
