@@ -205,7 +205,7 @@ static void answer(const nodes_program *program, const nodes_request *request, p
         for (int32_t i = 0; i < calls; i++)
             if (parts[p].ns[i] > ns[i]) ns[i] = parts[p].ns[i];
     (void)(all(false, answers, &wrong, sizeof wrong) && all(false, answers, ns, (size_t)calls * sizeof *ns) &&
-           all(false, answers, extra, sizeof extra));
+           all(false, answers, extra, sizeof extra) && all(false, answers, (char[]){'\n'}, 1));
 }
 
 static int serve(nodes_program *program) {

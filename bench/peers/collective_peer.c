@@ -67,7 +67,8 @@ static bool answer(collective_shared *shared, const bench_collective_request *re
     double *ns = (double *)calloc((size_t)request->calls, sizeof *ns);
     if (!ns) return false;
     int64_t wrong = collective_result(&shared->session, &request->job, ranks, request->calls, ns);
-    bool ok = all(false, out, &wrong, sizeof wrong) && all(false, out, ns, (size_t)request->calls * sizeof *ns);
+    bool ok = all(false, out, &wrong, sizeof wrong) && all(false, out, ns, (size_t)request->calls * sizeof *ns) &&
+              all(false, out, (char[]){'\n'}, 1);
     free(ns);
     return ok;
 }

@@ -118,7 +118,8 @@ static bool answer(side *mine, const server_job *job, int out) {
     if (!ns) return false;
     const collective_job two = {.ranks = SERVER_CLIENTS};
     int64_t wrong = collective_result(&mine->common->session, &two, SERVER_CLIENTS, job->calls, ns);
-    bool good = all(false, out, &wrong, sizeof wrong) && all(false, out, ns, (size_t)job->calls * sizeof *ns);
+    bool good =
+        all(false, out, &wrong, sizeof wrong) && all(false, out, ns, (size_t)job->calls * sizeof *ns) && all(false, out, (char[]){'\n'}, 1);
     free(ns);
     return good;
 }

@@ -38,7 +38,8 @@ int main(void) {
         if (!ns) return 1;
         bench_block block = {request.warm, request.calls, request.pause_ns};
         BENCH_TIME(&block, ns, region());
-        bool ok = all(put, 1, &(int64_t){0}, sizeof(int64_t)) && all(put, 1, ns, (size_t)request.calls * sizeof *ns);
+        bool ok = all(put, 1, &(int64_t){0}, sizeof(int64_t)) && all(put, 1, ns, (size_t)request.calls * sizeof *ns) &&
+                  all(put, 1, (char[]){'\n'}, 1);
         free(ns);
         if (!ok) return 1;
     }

@@ -149,7 +149,7 @@ int serve(const std::string &model, int batch, double megabytes, const std::stri
             if (i >= 0) ns.push_back(now_ns() - begin);
         }
         const int64_t wrong = 0;
-        if (!write_all(&wrong, sizeof wrong) || !write_all(ns.data(), ns.size() * sizeof(double))) return 1;
+        if (!write_all(&wrong, sizeof wrong) || !write_all(ns.data(), ns.size() * sizeof(double)) || !write_all("\n", 1)) return 1;
     }
     return 0;
 }

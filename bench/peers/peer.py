@@ -303,7 +303,7 @@ def block(step, wrong, warm, calls, pause_ns):
         end = now()
         if i >= 0:
             times.append(float(end - begin))
-    return struct.pack("=q%dd" % calls, int(wrong(result)), *times)
+    return struct.pack("=q%ddc" % calls, int(wrong(result)), *times, b"\n")
 
 
 def main():

@@ -156,8 +156,9 @@ void bench_process_close(void *self) {
 
 bool bench_process_exchange(const bench_process *process, const void *request, size_t bytes, int32_t calls, double *ns, int64_t *wrong) {
     int64_t wrong_here = 0;
+    char newline;
     bool ok = write(process->to, request, bytes) == (ssize_t)bytes && receive(process->from, &wrong_here, sizeof wrong_here) &&
-              receive(process->from, ns, (size_t)calls * sizeof *ns);
+              receive(process->from, ns, (size_t)calls * sizeof *ns) && receive(process->from, &newline, 1);
     *wrong += wrong_here;
     return ok;
 }

@@ -5,7 +5,8 @@
  * Protocol, on the standard input and output of the peer, native byte order: the peer says one
  * line, "ok DESCRIPTION" or "no REASON", once
  * it is ready. Request: a bench_request. Answer: int64 number of wrong results, then `calls`
- * doubles, nanoseconds. End of input: leave. */
+ * doubles, nanoseconds, and a newline: the mpirun of Open MPI 5 holds back what comes after the
+ * last one. End of input: leave. */
 #ifndef BENCH_PROCESS_H
 #define BENCH_PROCESS_H
 
