@@ -47,6 +47,10 @@ __attribute__((noreturn, format(printf, 3, 4), unused)) static void stand_in_fai
 }
 #define fail_msg(...) stand_in_fail(__FILE__, __LINE__, __VA_ARGS__)
 #define fail() fail_msg("failed")
+#define _fail(file, line) stand_in_fail(file, line, "failed")
+#define test_malloc malloc /* those of cmocka also look for leaks */
+#define test_calloc calloc
+#define test_free free
 #define skip() longjmp(stand_in_way_out, STAND_IN_SKIPPED)
 
 #define STAND_IN_CHECK(holds, ...)           \
