@@ -67,7 +67,8 @@ static muster_status reserve_result(mst_change *change, muster_worker *worker, i
 }
 
 static muster_status reduce_to_one(mst_change *change, muster_worker *worker, int32_t index) {
-    void *output = change->device_results[index];
+    /* Rank 0 alone has a place for the result, and writes it down while the others are here. */
+    void *output = mst_worker_public_rank(worker) == 0 ? change->device_results[index] : NULL;
     MUSTER_TRY(mst_change_reduce(change, worker, index, output));
     return mst_worker_public_rank(worker) == 0 ? mst_change_fetch(change, worker, index, change->tensors[index], output) : MUSTER_OK;
 }
