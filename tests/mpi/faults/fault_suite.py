@@ -58,14 +58,15 @@ def left_of(word):
 
 
 def shared_memory():
-    """Segments of this MPI that no process has mapped; suites of other MPIs may run beside this one."""
+    """Segments of this MPI that no process has mapped; suites of other MPIs may run beside this one. Open MPI 5 leaves those of processes that are
+    killed (sm_segment.*)."""
     mapped = ""
     for path in pathlib.Path("/proc").glob("[0-9]*/maps"):
         try:
             mapped += path.read_text()
         except OSError:
             continue
-    return {path for path in pathlib.Path("/dev/shm").iterdir() if re.match({"openmpi": r"vader|osc|ompi|sm_", "mpich": "mpich"}[name], path.name) and str(path) not in mapped}
+    return {path for path in pathlib.Path("/dev/shm").iterdir() if re.match({"openmpi": "vader|osc|ompi", "mpich": "mpich"}[name], path.name) and str(path) not in mapped}
 
 
 class Launch:
