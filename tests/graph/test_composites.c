@@ -245,6 +245,9 @@ static void rows_of_the_call_are_followed(void **state) {
         {"embedding(x, i)", 6 + 15 + 24 + 6, 6 + 15},
         {"norm(x, 1, axis=0)", 78, 21},
         {"mean_squared_error(x, x - 2)", 4, 4},
+        {"mean_squared_error(x, x - 2, axis=-1)", 4 * 4, 2 * 4},
+        {"mean_squared_error(x, x - 2, axis=-2)", 3 * 4, 3 * 4},
+        {"mean_squared_error(x, x - 2, axis=[-1, 0], keepdims=1)", 4, 4},
     };
     int32_t compared = 0;
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
@@ -257,7 +260,33 @@ static void rows_of_the_call_are_followed(void **state) {
             if (fabs((double)sum - expected) > 1e-3) fail_msg("%s: expected %g, received %g", rows[i].text, expected, (double)sum);
         }
     }
-    assert_int_equal(compared, 24);
+    assert_int_equal(compared, 30);
+}
+
+/* Axis -1 is the last one, axis 1 here, and -2 the first. */
+static void axes_are_counted_from_the_last(void **state) {
+    static const float x[ROWS * COLUMNS] = {3, 1, 2, 0.5f, 4, 1, 2, 2, 5, 1, 0.25f, 3};
+    static const int64_t labels[ROWS] = {0};
+    static const char *const texts[] = {
+        "sum(x, axis=%d)",         "mean(x, axis=%d)",     "prod(x, axis=%d)",     "max(x, axis=%d)",
+        "min(x, axis=%d)",         "var(x, axis=%d)",      "std(x, axis=%d)",      "norm(x, axis=%d)",
+        "logsumexp(x, axis=%d)",   "cumsum(x, axis=%d)",   "cumprod(x, axis=%d)",  "softmax(x, axis=%d) * x",
+        "log_softmax(x, axis=%d)", "flip(x, axis=%d) * x", "sort(x, axis=%d) * x", "mean_squared_error(x, 2, axis=%d)",
+        "repeat(x, 2, axis=%d)"};
+    int32_t compared = 0;
+    for (size_t i = 0; i < sizeof texts / sizeof *texts; i++)
+        for (int axis = 0; axis < 2; axis++, compared++) {
+            muster_status status[2];
+            char text[2][MESSAGE], message[MESSAGE];
+            float sum[2];
+            for (int from_last = 0; from_last < 2; from_last++) {
+                snprintf(text[from_last], MESSAGE, texts[i], axis - 2 * from_last);
+                sum[from_last] = run_text(*state, text[from_last], ROWS, x, labels, &status[from_last], message);
+                if (status[from_last] != MUSTER_OK) fail_msg("%s: %s", text[from_last], message);
+            }
+            if (sum[0] != sum[1]) fail_msg("%s: %g, %s: %g", text[0], (double)sum[0], text[1], (double)sum[1]);
+        }
+    assert_int_equal(compared, 34);
 }
 
 /* An index of another row, or of none, is refused, and reads nothing. The message names what the
@@ -466,6 +495,7 @@ static void averages_of_more_elements_than_the_dtype_counts_have_gradients(void 
 int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(wrong_arguments_are_refused),
                                        cmocka_unit_test(rows_of_the_call_are_followed),
+                                       cmocka_unit_test(axes_are_counted_from_the_last),
                                        cmocka_unit_test(wrong_indices_end_the_call),
                                        cmocka_unit_test(gradients_at_kinks_are_finite),
                                        cmocka_unit_test(squares_may_be_larger_than_the_dtype),

@@ -14,15 +14,24 @@ static bool numbers_agree(mst_draft *draft) {
     return numbers_broadcast(draft, &type);
 }
 
+/* The axes, counted from the first: of x and target broadcast together, so that mst_draft_axes,
+ * which looks at x alone, does not serve. */
 static bool axes_fit(mst_draft *draft, const mst_type *type) {
     char expected[MST_NODE_TEXT];
-    for (int64_t i = 0; i < draft->values[0].count; i++) {
-        const int64_t axis = draft->values[0].list[i];
-        if (axis >= -type->ndim && axis < type->ndim) continue;
-        (void)mst_draft_refuse(draft, MUSTER_OUT_OF_RANGE, -1, "axis: expected an axis of %s, received %lld",
-                               mst_type_text(draft->graph, type, expected), (long long)axis);
-        return false;
+    mst_graph_value *axes = &draft->values[0];
+    if (!axes->count) return true;
+    int64_t *list = mst_arena_take(&draft->graph->arena, (size_t)axes->count * sizeof *list);
+    if (!list) return mst_draft_refuse(draft, MUSTER_OUT_OF_MEMORY, -1, "axis: out of memory"), false;
+    for (int64_t i = 0; i < axes->count; i++) {
+        const int64_t axis = axes->list[i];
+        if (axis < -type->ndim || axis >= type->ndim) {
+            (void)mst_draft_refuse(draft, MUSTER_OUT_OF_RANGE, -1, "axis: expected an axis of %s, received %lld",
+                                   mst_type_text(draft->graph, type, expected), (long long)axis);
+            return false;
+        }
+        list[i] = axis < 0 ? axis + type->ndim : axis;
     }
+    axes->list = list;
     return true;
 }
 
