@@ -42,15 +42,8 @@ if(NOT MUSTER_GIT)
   muster_lacks(git "there is no git")
 endif()
 
-# The clang-format that script/format takes: another one formats differently.
-set(clang_format "")
-foreach(candidate clang-format-14 clang-format ${PROJECT_SOURCE_DIR}/build/clang-format/bin/clang-format ${PROJECT_SOURCE_DIR}/build/clang-format/clang_format/data/bin/clang-format)
-  execute_process(COMMAND ${candidate} --version OUTPUT_VARIABLE version ERROR_QUIET RESULT_VARIABLE failed)
-  if(failed STREQUAL "0" AND version MATCHES "version 14[.]0[.]6")
-    set(clang_format ${candidate})
-  endif()
-endforeach()
-if(NOT clang_format)
+execute_process(COMMAND ${PROJECT_SOURCE_DIR}/script/format --find RESULT_VARIABLE failed OUTPUT_QUIET ERROR_QUIET)
+if(NOT failed STREQUAL "0")
   muster_lacks(format "there is no clang-format 14.0.6 (script/format --fetch)")
 endif()
 
