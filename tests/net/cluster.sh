@@ -46,6 +46,8 @@ says "mean(x @ y) on 3 devices: 5000 (expected 5000)"
 # Two hosts if nothing is said; the exit code is the program's. Open MPI may end the other process before that has begun.
 run 5 -- bash -c 'exit 5'
 says "2 hosts on this machine: bash"
+run 0 -- true
+says "process 1 of 2: on host2"
 # Libraries in another folder of /tmp are seen where LD_LIBRARY_PATH names it; those in /dev/shm are not.
 mkdir "$work/libraries"
 cat >"$work/program" <<'PROGRAM'
@@ -74,4 +76,4 @@ run 2 2 --data /tmp -- true && says "there is a PROGRAM"
 run 2 2 --delay -1 -- true && says 'milliseconds, received "-1"'
 run 1 2 --data /nonexistent && says 'no folder "/nonexistent"'
 run 0 --help && says "Exit: that of mpirun"
-[ "$cases" -eq 18 ] || { echo "expected 18 cases, ran $cases"; exit 1; }
+[ "$cases" -eq 19 ] || { echo "expected 19 cases, ran $cases"; exit 1; }
