@@ -50,7 +50,7 @@ for suite in SUITES:
             passed = [re.findall(r"\[ +OK +\] (\w+)", text) for text in outputs]
             written = [pathlib.Path(reports, str(process)) for process in range(processes)]
             numbers = [[int(number) for number in REPORT.fullmatch(path.read_text()).groups()] if path.exists() else None for path in written]
-        if code or len(outputs) != processes or not passed[0] or any(names != passed[0] for names in passed):
+        if code or not passed[0] or any(names != passed[0] for names in passed):
             fail(f"{suite} as {processes} processes: exit {code}: {words[-4000:]}")
         elif any(not one or one[:2] != [process, processes] or one[2] == 0 or one[7] == 0 for process, one in enumerate(numbers)):
             fail(f"{suite} as {processes} processes: expected shared runtimes and bytes on the wire, received {numbers}")

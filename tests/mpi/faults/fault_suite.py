@@ -66,7 +66,7 @@ def shared_memory():
             mapped += path.read_text()
         except OSError:
             continue
-    return {path for path in pathlib.Path("/dev/shm").iterdir() if re.match({"openmpi": "vader|osc|ompi", "mpich": "mpich"}[name], path.name) and str(path) not in mapped}
+    return {path for path in pathlib.Path("/dev/shm").iterdir() if re.match({"openmpi": "vader|osc|ompi|sm_(?!segment)", "mpich": "mpich"}[name], path.name) and str(path) not in mapped}
 
 
 class Launch:
