@@ -83,7 +83,7 @@ static void each_angle(mst_iterator_loop near, mst_iterator_loop any, char *cons
 #define EACH_ON_FLOATS(X, dtype) X(SQRT, sqrt, dtype) X(RECIPROCAL, reciprocal, dtype) X(RSQRT, rsqrt, dtype) EACH_AS_F32(X, dtype)
 /* clang-format on */
 
-/* What takes f16 and bf16 through the loops of f32. */
+/* The functions that f16 and bf16 compute by the loops of f32. */
 #define AS_HALF(OPERATION, operation, dtype)                                                            \
     static void operation##_##dtype(void *context, char *const *at, const int64_t *stride, int64_t n) { \
         (void)context;                                                                                  \
